@@ -1,0 +1,3 @@
+"""See what a CNI plugin got and returned."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,94 @@
+"""One call into the log: what is known of it, without secrets, as one record."""
+
+import posix
+
+from cni_capture.call import Call, quote
+from cni_capture.log import write
+from cni_capture.record import LINES, Record, quoted
+from cni_capture.settings import Settings, read_settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def capture(
+    probe: str, call: Call, times: "Sequence[int]", side: str, what: str, raw: bytes, text: "str | None"
+) -> str:
+    """Record that `probe` saw `raw` as the `what` ("input", "output") of a call, on the `side` ("entry", "exit").
+
+    `text` is `raw` decoded, where it is JSON. `times` are when, in nanoseconds since the epoch and of the monotonic
+    clock. Never raises: returns what was in the way, in words, or "".
+    """
+    try:
+        settings = read_settings(call.config, call.environ)
+        facts = {"side": quote(side), **_describe(call, settings, times[1])}
+        body = _seal(raw, text, settings, facts)
+        record = Record(probe, posix.getpid(), times[0], call.environ, facts, what, body)
+
+        def line(unlocked: str) -> "list[bytes]":
+            if unlocked:
+                facts["unlocked"] = quote(unlocked)
+            return LINES[settings.log_format](record)
+
+        trouble = write(settings, line)
+        return "; ".join([*settings.complaints, trouble] if trouble else settings.complaints)
+    except Exception as error:
+        return f"not recorded: {type(error).__name__}: {error}"
+
+
+def _describe(call: Call, settings: Settings, monotonic: int) -> "dict[str, str]":
+    """The facts of a call besides its variables and stdin, as JSON texts. `monotonic` is in nanoseconds."""
+    parent = posix.getppid()
+    facts = {"monotonic": f"{monotonic // 1_000_000_000}.{monotonic // 1000 % 1_000_000:06}", "ppid": str(parent)}
+    name = _command_name(parent)
+    if name:
+        facts["parent"] = quote(name)
+    if call.config:
+        network = call.config.value("name")
+        if isinstance(network, str):
+            facts["network"] = quote(network)
+        facts["cniVersion"] = call.config.cni_version
+    if settings.label:
+        facts["label"] = quote(settings.label)
+    if call.error:
+        details = f',"details":{quote(call.error.details)}' if call.error.details else ""
+        facts["error"] = f'{{"code":{call.error.code},"msg":{quote(call.error.msg)}{details}}}'
+    if settings.interfaces:
+        from cni_capture.interfaces import snapshot
+
+        facts["interfaces"] = snapshot(call.environ.get("CNI_NETNS", ""))
+    return facts
+
+
+def _seal(raw: bytes, text: "str | None", settings: Settings, facts: "dict[str, str]") -> bytes:
+    """What of `raw` goes into the log: as it is, without secrets (then named in `facts`), quoted where it is not JSON.
+
+    `text` is `raw` decoded where it is JSON, else None.
+    """
+    is_object = text is not None and text.lstrip(" \t\r\n")[:1] == "{"
+    if settings.redact:
+        folded = text.casefold() if text is not None else raw.decode("utf-8", "replace").casefold()
+        # A key can be spelled with escapes; a value that libcni escaped (`<`, `>`, `&`) costs a look more.
+        if "\\u" in folded or any(name in folded for name in settings.redact):
+            from cni_capture.redact import cut, redact
+
+            if text is not None and is_object:
+                text, keys = redact(text, settings.redact)
+                raw = text.encode()
+            else:
+                raw, keys = cut(raw, settings.redact)
+            if keys:
+                facts["redacted"] = f"[{','.join(map(quote, keys))}]"
+    return raw if is_object else quoted(raw)
+
+
+def _command_name(pid: int) -> str:
+    """The name of process `pid`; "" where the kernel does not tell."""
+    try:
+        fd = posix.open(f"/proc/{pid}/comm", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return ""
+    name = posix.read(fd, 64)
+    posix.close(fd)
+    return name.decode("utf-8", "surrogateescape").rstrip("\n")
