@@ -55,9 +55,12 @@ def _describe(call: Call, settings: Settings, monotonic: int) -> "dict[str, str]
         details = f',"details":{quote(call.error.details)}' if call.error.details else ""
         facts["error"] = f'{{"code":{call.error.code},"msg":{quote(call.error.msg)}{details}}}'
     if settings.interfaces:
-        from cni_capture.interfaces import snapshot
+        try:
+            from cni_capture.interfaces import snapshot
 
-        facts["interfaces"] = snapshot(call.environ.get("CNI_NETNS", ""))
+            facts["interfaces"] = snapshot(call.environ.get("CNI_NETNS", ""))
+        except Exception as error:  # from a checkout without netifaces, say: no reason to lose the record
+            facts["interfaces"] = f'{{"error":{quote(f"{type(error).__name__}: {error}")}}}'
     return facts
 
 

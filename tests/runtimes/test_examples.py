@@ -1,0 +1,64 @@
+"""The examples, with the real plugins that they name. Calico's needs a cluster: tests/test_examples.py plays it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtimes import tools
+from tests.runtimes.host import CHECKOUT, Host
+
+NET_D = CHECKOUT / "examples/net.d"
+SUBNET_ENV = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
+PORTS = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
+
+
+@pytest.mark.parametrize(
+    ("conflist", "address"),
+    [
+        ("10-flannel", "10.244.7."),
+        ("20-bridge-portmap", "10.88.0."),
+        ("30-macvlan-tuning", "192.0.2.77/24"),
+        ("87-podman", "10.88.0."),
+    ],
+)
+def test_an_example_attaches_a_container_and_records_it(conflist: str, address: str) -> None:
+    """ADD gives an address, DEL takes it back, and the default log has what each probe saw, and nothing else."""
+    tools.need("ip", "iptables", str(tools.DEBIAN_PLUGINS / "bridge"))
+    folders: list[Path] = [tools.PROBES, tools.DEBIAN_PLUGINS]
+    if conflist == "10-flannel":
+        folders.append(tools.go_folder("flannel"))
+    with Host() as host:
+        host.write("/run/flannel/subnet.env", SUBNET_ENV)
+        host.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0-peer"])
+        host.run(["ip", "link", "set", "eth0", "up"])
+        host.run(["mkdir", "-p", "/run/netns"])
+        command = [f"{CHECKOUT}/.venv/bin/cni-capture", "run"]
+        options = ["--path", ":".join(map(str, folders)), f"{NET_D}/{conflist}.conflist"]
+        added = host.run([*command, "add", "--new-netns", "--capability-args", json.dumps(PORTS), *options])
+        host.run([*command, "del", *options])
+        log = host.read("/tmp/cni.log")
+
+    result = json.loads(added.stdout)
+    assert result["ips"][0]["address"].startswith(address)
+    entries = json.loads((NET_D / f"{conflist}.conflist").read_text())["plugins"]
+    probes = [(entry["type"], entry.get("label")) for entry in entries if entry["type"].startswith("capture-")]
+    records = [_record(line) for line in log.splitlines()]
+    assert [*probes, *reversed(probes)] == [(record["probe"], record["label"]) for record in records]
+    assert result == records[len(probes) - 1]["output"]
+
+
+def _record(line: str) -> dict[str, Any]:
+    if line.startswith("{"):
+        record: dict[str, Any] = json.loads(line)
+        return {"label": None, "output": None, **record}
+    label = line.partition(" label=")[2].partition(" ")[0] or None
+    output = line.partition(",output=")[2]
+    return {
+        "probe": line.split()[1].partition("[")[0],
+        "label": label,
+        "output": json.loads(output) if output else None,
+    }
