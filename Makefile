@@ -31,7 +31,7 @@ check: $(VENV)/tests
 	$(RUN) pytest --ignore=tests/runtimes --ignore=tests/faults
 
 test: $(VENV)/tests
-	@tests/need.sh ip plugins iptables nft ping podman containerd runc busybox cc logrotate strace || true
+	@tests/need.sh ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace || true
 	$(VENV)/bin/ruff check $(LINT)
 	$(VENV)/bin/ruff format --check $(LINT)
 	$(VENV)/bin/mypy

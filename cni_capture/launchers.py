@@ -32,7 +32,7 @@ PROBES = ("capture-pre", "capture-post")
 
 # What every call needs, in the order in which the modules import each other; the rest is imported where it is needed.
 _EVERY_CALL = ("call", "reply", "record", "settings", "log", "capture", "probe")
-_NOW_AND_THEN = ("byhand", "interfaces", "redact", "repair", "rotate", "walk")
+_NOW_AND_THEN = ("byhand", "interfaces", "redact", "remote", "repair", "rotate", "walk")
 
 _MARK = "# Installed by cni-capture, which also removes it: cni-capture uninstall"
 
@@ -79,7 +79,9 @@ def install(prefix: Path, cni_bin: Path) -> list[Path]:
     try:
         folder = _place_code(prefix / "probes")
         cni_bin.mkdir(parents=True, exist_ok=True)
-        return [_place_launcher(probe, cni_bin, folder, interpreter) for probe in PROBES]
+        placed = [_place_launcher(probe, cni_bin, folder, interpreter) for probe in PROBES]
+        _remove_older(folder)
+        return placed
     except OSError as error:
         raise UserError(
             f"{error.filename or prefix}: {error.strerror}", hint="install as root, or choose --prefix and --cni-bin"
@@ -120,12 +122,12 @@ def check(launcher: Path) -> None:
         words = (answer.stderr or answer.stdout).decode(errors="replace").strip().splitlines()
         raise UserError(
             f"{launcher} did not answer VERSION: exit status {answer.returncode}{', ' + words[-1] if words else ''}",
-            hint="run it by hand: CNI_COMMAND=VERSION " + str(launcher),
+            hint="does its interpreter run by hand, with -I -S?",
         )
 
 
 def _place_code(probes: Path) -> Path:
-    """The folder with the probes' code, made if it is not there; older ones but the last are removed."""
+    """The folder with the probes' code, made if it is not there."""
     probes.mkdir(parents=True, exist_ok=True)
     with _temporary_folder(probes) as made:
         _copy_modules(made)
@@ -137,10 +139,14 @@ def _place_code(probes: Path) -> Path:
         if not folder.exists():
             made.chmod(0o755)
             made.rename(folder)
-    older = sorted((path for path in probes.iterdir() if path != folder), key=lambda path: path.stat().st_mtime)
-    for path in older[:-1]:  # a call may be at work in the last
-        shutil.rmtree(path)
     return folder
+
+
+def _remove_older(folder: Path) -> None:
+    """Remove the code that no launcher names any more, but the last: a call may be at work in it."""
+    others = (path for path in folder.parent.glob("[!.]*") if path != folder)
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[:-1]:
+        shutil.rmtree(path)
 
 
 def _copy_modules(folder: Path) -> None:

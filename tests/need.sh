@@ -19,8 +19,10 @@ for what in "$@"; do
     podman) program podman || lacks podman ;;
     containerd) program containerd || lacks containerd ;;
     runc) program runc || lacks runc ;;
-    busybox) [ -x /bin/busybox ] || lacks busybox-static ;;
-    cc) program cc || lacks gcc libc6-dev ;;
+    busybox) dpkg -s busybox-static >/dev/null 2>&1 || lacks busybox-static ;;
+    jq) program jq || lacks jq ;;
+    conmon) program conmon || lacks conmon ;;
+    dnsname) [ -x /usr/lib/cni/dnsname ] || lacks golang-github-containernetworking-plugin-dnsname ;;
     logrotate) program logrotate || lacks logrotate ;;
     strace) program strace || lacks strace ;;
     *) echo "need.sh: what is $what?" >&2 && exit 2 ;;
