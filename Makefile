@@ -31,14 +31,14 @@ check: $(VENV)/tests
 	$(RUN) pytest --ignore=tests/runtimes --ignore=tests/faults
 
 test: $(VENV)/tests
-	@tests/need.sh ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace || true
+	@tests/need.sh ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace chattr || true
 	$(VENV)/bin/ruff check $(LINT)
 	$(VENV)/bin/ruff format --check $(LINT)
 	$(VENV)/bin/mypy
 	$(RUN) pytest
 
 test-soak: $(VENV)/tests
-	$(RUN) tests.faults.soak
+	$(RUN) tests.faults.soak 600
 
 bench: $(VENV)/tests
 	$(RUN) tests.bench

@@ -30,6 +30,9 @@ BAD_CONFIG = 6
 # Not in the spec; what the reference code answers with when it has failed itself (pkg/types/types.go, ErrInternal).
 INTERNAL = 999
 
+# Characters. In an array of short strings the C scanner builds 16 times the text.
+_LARGE = 1024 * 1024
+
 # A configuration without a version is of the first (spec 0.3.0, "Network Configuration").
 DEFAULT_VERSION = "0.1.0"
 
@@ -62,14 +65,14 @@ class Config:
         return None if raw == "null" else raw
 
     def value(self, key: str) -> object:
-        """A top-level value, decoded; None when it is absent or `null`, its JSON text where Python cannot hold it."""
+        """A top-level value, decoded; None when it is absent or `null`, bytes of JSON where Python cannot hold it."""
         raw = self.raw(key)
         if raw is None:
             return None
         try:
             return scanner(Decode)(raw, 0)[0]
         except (ValueError, RecursionError):  # 5,000 digits, 5,000 levels: JSON, but not what any setting is
-            return raw
+            return raw.encode()
 
     @property
     def cni_version(self) -> str:
@@ -113,17 +116,29 @@ def read_config(stdin: bytes) -> Config:
     try:
         text = stdin.decode()
         try:
-            spans = _spans(text)
-        except RecursionError:  # deeper than the C scanner goes, and still JSON
-            from cni_capture.walk import members
+            spans = _outline(text)
+        except SystemError:  # the C code raises the exception of `json.decoder`, and none where nobody imported that
+            import json.decoder  # noqa: F401
 
-            spans = {key: (start, end) for depth, key, start, end in members(text) if depth == 1}
+            spans = _outline(text)
     except UnicodeDecodeError as error:
         raise CNIError(BAD_CONFIG, "network configuration is not UTF-8", str(error)) from None
     except (ValueError, StopIteration) as error:
         details = str(error) if isinstance(error, ValueError) else f"value expected at character {error.value}"
         raise CNIError(BAD_CONFIG, "network configuration is not a JSON object", details) from None
     return Config(text, spans)
+
+
+def _outline(text: str) -> "dict[str, tuple[int, int]]":
+    """Where each top-level value of an object begins and ends."""
+    if len(text) < _LARGE:
+        try:
+            return _spans(text)
+        except RecursionError:  # deeper than the C scanner goes, and still JSON
+            pass
+    from cni_capture.walk import outline
+
+    return outline(text)
 
 
 def _no_constant(name: str) -> object:

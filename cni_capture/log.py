@@ -19,21 +19,26 @@ if TYPE_CHECKING:
 
 _FILE_TYPE, _REGULAR = 0o170000, 0o100000  # stat(7); not worth the module `stat`
 _SAFE_OPEN = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC
-# Seconds that the file system is given beyond the wait for the lock: all in all `lockTimeout` + 0.4.
+# Seconds that the file system is given beyond the wait for the lock: all in all not more than `lockTimeout` + 0.45.
 _GRACE = 0.2
 # Where nobody mounts a network: a file there can be written without a guard against a server that does not answer.
 _LOCAL = ("/tmp/", "/run/", "/var/run/", "/var/log/", "/var/lib/")
 
 
 def write(settings: "Settings", line: "Line") -> str:
-    """Append one record; return what went wrong, in words, or "".
+    """Append one record; return what went wrong, in words, or ""."""
+    if settings.log_file.startswith(_LOCAL) and settings.lock_file.startswith(_LOCAL):
+        return _write_in_time(settings, line, True)
+    from cni_capture.remote import in_child
 
-    Where it may have to wait, for the lock or for a file system across a network, the work is done in a thread: when
-    the time is up the process ends, and takes the thread with it. No timer does that, since a wait for a dead mount
-    hears no signal but SIGKILL.
-    """
+    seconds = max(settings.lock_timeout, _GRACE) + 1.25 * _GRACE
+    trouble = in_child(lambda: _write_in_time(settings, line, False), seconds)
+    return f"not recorded: {settings.log_file} did not take it in time" if trouble is None else trouble
+
+
+def _write_in_time(settings: "Settings", line: "Line", local: bool) -> str:
+    """The same, in a thread where it may have to wait: when the time is up the process ends, and takes that with it."""
     attempt = _Attempt(settings, line)
-    local = settings.log_file.startswith(_LOCAL) and settings.lock_file.startswith(_LOCAL)
     if not (local and attempt.with_lock(False)):
         try:
             _thread.start_new_thread(attempt.with_lock, (True,))
@@ -44,7 +49,7 @@ def write(settings: "Settings", line: "Line") -> str:
                 why = f"{settings.lock_file} was locked for {settings.lock_timeout:g} s"
                 _thread.start_new_thread(attempt.append, (why,))
             if not attempt.finished.acquire(True, _GRACE):
-                attempt.complaints.append(f"not recorded: {settings.log_file} did not take it in time")
+                attempt.complaints[:] = [f"not recorded: {settings.log_file} did not take it in time"]
     return "; ".join(attempt.complaints)
 
 
@@ -68,7 +73,7 @@ class _Attempt:
             fd = _lock(self.settings.lock_file, wait)
         except BlockingIOError:
             return False
-        except OSError as error:
+        except Exception as error:  # a path that cannot be encoded is a ValueError
             why = _words(error, self.settings.lock_file)
         if self.turn.acquire(False):
             self.append(why)
@@ -105,19 +110,29 @@ def append(settings: "Settings", line: "Sequence[bytes]", locked: bool) -> str:
                 from cni_capture.repair import remove_torn_record
 
                 size, trouble = remove_torn_record(fd, size)
-            if size:
+            if size and not trouble:
                 line = [b"\n", *line]
                 length += 1
         if locked and settings.max_size and size and size + length > settings.max_size:
             from cni_capture.rotate import rotate
 
-            trouble = rotate(settings.log_file, settings.max_backups)
-            if not trouble:
+            troubles = [trouble, rotate(settings.log_file, settings.max_backups)]
+            try:
+                new = _open(settings.log_file, posix.O_APPEND)  # the same file where it could not be moved
+            except (
+                OSError
+            ) as error:  # somebody was quick to put something there: the record goes to the file moved away
+                troubles.append(_words(error, settings.log_file))
+            else:
                 posix.close(fd)
-                fd = _open(settings.log_file, posix.O_APPEND)
+                fd = new
                 size = posix.fstat(fd).st_size
+            trouble = "; ".join(filter(None, troubles))
         elif not locked:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # tells remove_torn_record() that a line is on its way
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # tells remove_torn_record() that a line is on its way
+            except OSError:
+                pass  # it is at work, for microseconds, or a stranger is, for as long as he likes
         _write(fd, line, length, size)
     finally:
         posix.close(fd)

@@ -11,6 +11,7 @@ What is captured stands in the line exactly as it was. Two things cannot, and th
 """
 
 import time
+from _io import BytesIO
 
 from cni_capture.call import quote
 
@@ -24,6 +25,8 @@ _MESSAGE = ("CNI_COMMAND", "CNI_CONTAINERID")
 _BREAKS = ((b"\n", "newlines"), (b"\r", "returns"))
 # What a person wrote has hundreds at most; a list of millions of offsets would cost more than it is worth.
 _MOST_BREAKS = 4096
+# Characters that are quoted at a time.
+_PIECE = 65536
 
 
 class Record:
@@ -123,7 +126,13 @@ def fact(json_text: str) -> str:
 
 def quoted(raw: bytes) -> bytes:
     """Any bytes as a JSON string in ASCII; see the module's docstring for what is not UTF-8."""
-    return quote(raw.decode("utf-8", "surrogateescape")).encode()
+    text = raw.decode("utf-8", "surrogateescape")
+    line = BytesIO()
+    line.write(b'"')
+    for at in range(0, len(text), _PIECE):  # all at once would be up to six times as long, and that twice
+        line.write(quote(text[at : at + _PIECE])[1:-1].encode())
+    line.write(b'"')
+    return line.getvalue()
 
 
 def fold(body: bytes, facts: "dict[str, str]") -> bytes:

@@ -11,7 +11,12 @@ def redact(text: str, names: "tuple[str, ...]") -> "tuple[str, list[str]]":
     At any depth and for values of any type. `names` are casefolded and match keys in any case, since that is how Go
     decodes a plugin's configuration (encoding/json, Unmarshal).
     """
-    found = sorted((start, end, key) for _, key, start, end in members(text) if key.casefold() in names)
+
+    def dull(_: int, piece: str) -> bool:
+        folded = piece.casefold()
+        return "\\u" not in folded and not any(name in folded for name in names)  # a key can be spelled with escapes
+
+    found = sorted((start, end, key) for _, key, start, end in members(text, dull) if key.casefold() in names)
     pieces = []
     keys = set()
     done = 0
@@ -26,8 +31,9 @@ def redact(text: str, names: "tuple[str, ...]") -> "tuple[str, list[str]]":
 def cut(raw: bytes, names: "tuple[str, ...]") -> "tuple[bytes, list[str]]":
     """`raw` that is not JSON, up to the first of `names` in it: past that, nobody knows where a value ends."""
     lower = raw.lower()
-    found = [(at, name) for name in names if (at := lower.find(name.encode())) >= 0]
+    encoded = [(name.encode("utf-8", "surrogatepass"), name) for name in names]
+    found = [(at, mark, name) for mark, name in encoded if (at := lower.find(mark)) >= 0]
     if not found:
         return raw, []
-    at, name = min(found)
-    return raw[: at + len(name.encode())] + b"[redacted]", [name]
+    at, mark, name = min(found)
+    return raw[: at + len(mark)] + b"[redacted]", [name]

@@ -4,7 +4,7 @@ import posix
 
 
 def rotate(path: str, backups: int) -> str:
-    """Move `path` out of the way and keep at most `backups` old files; return why it was not possible, or "".
+    """Move `path` out of the way and keep at most `backups` old files; return what was not possible, or "".
 
     Only names are moved, never contents, and nothing is opened: a link in the place of a backup is itself replaced.
     """
@@ -18,12 +18,17 @@ def rotate(path: str, backups: int) -> str:
             posix.rename(path, f"{path}.1")
         else:
             posix.unlink(path)
-        surplus = backups + 1
+    except FileNotFoundError:
+        return ""  # somebody removed it meanwhile
+    except OSError as error:
+        return f"{path} could not be rotated: {error.strerror}"
+    surplus = backups + 1
+    try:
         while _exists(f"{path}.{surplus}"):  # kept by an earlier, larger setting
             posix.unlink(f"{path}.{surplus}")
             surplus += 1
     except OSError as error:
-        return f"{path} could not be rotated: {error.strerror}"
+        return f"{path}.{surplus} could not be removed: {error.strerror}"
     return ""
 
 

@@ -108,6 +108,7 @@ def _path(value: object) -> str:
     # Relative to what? Runtimes differ in the directory that they start plugins in.
     if not isinstance(value, str) or value[:1] != "/" or "\0" in value:
         raise ValueError("is not an absolute path")
+    value.encode("utf-8", "surrogateescape")  # JSON can say `\\ud800`, no file name can; raises a ValueError
     return value
 
 

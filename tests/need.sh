@@ -24,6 +24,7 @@ for what in "$@"; do
     conmon) program conmon || lacks conmon ;;
     dnsname) [ -x /usr/lib/cni/dnsname ] || lacks golang-github-containernetworking-plugin-dnsname ;;
     logrotate) program logrotate || lacks logrotate ;;
+    chattr) program chattr || lacks e2fsprogs ;;
     strace) program strace || lacks strace ;;
     *) echo "need.sh: what is $what?" >&2 && exit 2 ;;
     esac

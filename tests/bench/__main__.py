@@ -10,7 +10,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from tests.bench import probes
+from tests.bench import pods, probes
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -25,6 +25,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cni-capture-bench.", dir="/tmp") as scratch:
         lines += ["", *probes.rows(Path(scratch), options.rounds)]
         lines += ["", *probes.rows_at_once(Path(scratch), max(5, options.rounds // 10))]
+        lines += ["", *pods.rows(Path(scratch), max(1, options.rounds // 25))]
     print("\n".join(lines))
     if options.write:
         text = README.read_text()
