@@ -28,7 +28,7 @@ check: $(VENV)/tests
 	$(VENV)/bin/ruff check $(LINT)
 	$(VENV)/bin/ruff format --check $(LINT)
 	$(VENV)/bin/mypy
-	$(RUN) pytest --ignore=tests/runtimes --ignore=tests/faults
+	$(RUN) pytest --numprocesses auto --ignore=tests/runtimes --ignore=tests/faults
 
 test: $(VENV)/tests
 	@tests/need.sh ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace chattr || true
@@ -41,6 +41,7 @@ test-soak: $(VENV)/tests
 	$(RUN) tests.faults.soak 600
 
 bench: $(VENV)/tests
+	@tests/need.sh jq || true
 	$(RUN) tests.bench
 
 # The checkout's own Python: the tool alone for the demo, with test tools for the rest.

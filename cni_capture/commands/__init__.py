@@ -19,9 +19,14 @@ from cni_capture.errors import UserError
 DONE, NO, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
 VERBS = {
+    "doctor": "Is it capturing, and if not, why?",
     "install": "Put the probes into the plugin directory.",
     "run": "Run a conflist as a runtime would, with no runtime.",
+    "show": "Say what happened: which pod, how long, what changed, who failed.",
+    "splice": "Put probes into the network that the runtimes use.",
     "uninstall": "Take the probes out of the plugin directory.",
+    "unsplice": "Take the probes out of a network again.",
+    "watch": "Keep a network spliced when its owner rewrites it.",
 }
 
 
@@ -37,6 +42,12 @@ class Verbs(click.Group):
         command = importlib.import_module(f"cni_capture.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # here, since click would make an exit status 1 of it
+            return _reader_has_gone()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -66,13 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`): point stdout at nothing, so that the flush at exit is quiet as well.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return _reader_has_gone()
     except Exception:
         traceback.print_exc()
         _say("this is a bug; the lines above say where")
         return BUG
+
+
+def _reader_has_gone() -> int:
+    """As after `| head`: point stdout at nothing, so that the flush at exit is quiet as well."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DONE
 
 
 def _say(words: str) -> None:

@@ -1,0 +1,80 @@
+"""`cni-capture splice`: put probes into the network that runtimes use."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cni_capture import confdir, conflist
+from cni_capture.commands.places import place_options, places_of, plan_of, plan_options
+from cni_capture.errors import UserError
+from cni_capture.splicing import Change, planned, splice
+
+EXAMPLES = """\b
+Examples:
+  What would it do? Then do it, and look:
+    cni-capture splice --dry-run
+    cni-capture splice
+    cni-capture show --follow
+  Only what calico does, with the interfaces before and after:
+    cni-capture splice --around calico --interfaces
+  Every plugin on its own:
+    cni-capture splice --each
+  One network of podman, which uses all that are there:
+    cni-capture splice /etc/cni/net.d/87-podman-bridge.conflist
+  Back to what it was:
+    cni-capture unsplice
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("conflist_", metavar="[CONFLIST]", required=False, type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Print what would change, as a unified diff, and change nothing.")
+@click.option("--force", is_flag=True, help="Put a probe first even where it changes what the next plugin does.")
+@plan_options
+@place_options
+def command(conflist_: Path | None, dry_run: bool, force: bool, **options: Any) -> None:
+    """Put probes around the plugins of CONFLIST, capture-pre first and capture-post last.
+
+    CONFLIST is by default the file that the runtimes use: the first by name in --conf-dir. Its bytes stay as they are
+    but for the new entries; it is replaced by rename, and kept in --state-dir as it was. Splicing again with other
+    options replaces the entries. The .conf of a single plugin becomes a .conflist.
+
+    Refused, with nothing changed, when the probes would not run or could not write their log, and when a probe in
+    first place would change what the plugin behind it does (cilium-cni, ipvlan without master, loopback, and those
+    that must not be first: bandwidth, firewall, portmap, sbr, tuning, vrf).
+    """
+    plan, places = plan_of(options), places_of(options)
+    path = conflist_ or confdir.choose(places.conf_dir)
+    if dry_run:
+        print_difference(planned(path, plan, places, force=force))
+        return
+    change = splice(path, plan, places, force=force)
+    if change.is_none:
+        click.echo(f"cni-capture: {change.path} is spliced like this already", err=True)
+    else:
+        click.echo(f"spliced {change.path}: {types(change.new)}")
+        _warn_if_unused(change.path)
+
+
+def _warn_if_unused(path: Path) -> None:
+    try:
+        used = confdir.choose(path.parent)
+    except UserError:
+        return
+    if used != path:
+        click.echo(f"cni-capture: containerd and CRI-O use {used}, which comes first by name", err=True)
+
+
+def types(data: bytes) -> str:
+    return " ".join(plugin.type for plugin in conflist.chain(data))
+
+
+def print_difference(change: Change) -> None:
+    """As `diff -u` would, with its words for a last line without a line break."""
+    old, new = (data.decode().splitlines(keepends=True) for data in (change.old, change.new))
+    for line in difflib.unified_diff(old, new, str(change.source), str(change.path)):
+        click.echo(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n", nl=False)

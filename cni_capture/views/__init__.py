@@ -1,0 +1,1 @@
+"""Operations as text, one module for each way of looking at them. Text in, text out: no I/O."""

@@ -1,0 +1,57 @@
+"""Both calls of an operation, one under the other, so that the eye finds what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cni_capture.operations import Operation
+from cni_capture.views.words import (
+    BOLD,
+    DIM,
+    YELLOW,
+    clock,
+    milliseconds,
+    outcome,
+    paint,
+    printable,
+    verdict,
+    warnings,
+    who,
+)
+
+
+def headline(operation: Operation, color: bool, time: str) -> str:
+    """Who, what, how long, and how it ended."""
+    record = operation.first
+    words = [
+        time,
+        printable(record.env.container)[:6] or "-",
+        paint(printable(record.env.command) or "-", BOLD, color),
+        who(operation),
+        printable(record.env.ifname),
+        f"on {printable(record.network)}" if record.network and operation.pod[1] else "",
+        f"hop {printable(record.label)}" if record.label else "",
+    ]
+    took = "" if operation.milliseconds is None else f" in {milliseconds(operation)} ms"
+    said = outcome(operation)
+    return " ".join(filter(None, words)) + f"  {verdict(operation, color)}{took}" + (f"  {said}" if said else "")
+
+
+def troubles(operation: Operation, color: bool) -> Iterator[str]:
+    """A line for each thing that is wrong although nothing has failed."""
+    for warning in warnings(operation):
+        yield f"{paint('warn', YELLOW, color)}  {warning}"
+
+
+def pair(operation: Operation, color: bool) -> Iterator[str]:
+    """The headline, then both calls with what they carried, then warnings, then an empty line."""
+    yield headline(operation, color, clock(operation.first.time))
+    for direction, record in (("in ", operation.entry), ("out", operation.exit)):
+        if record:
+            head = (
+                f"  {paint(direction, DIM, color)} {clock(record.time)} {printable(record.probe):12} {record.what:6} "
+            )
+            yield head + printable(record.body.decode("utf-8", "replace"))
+    for line in troubles(operation, color):
+        yield f"  {line}"
+    yield ""

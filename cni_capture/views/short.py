@@ -1,0 +1,82 @@
+"""One line an operation, in fixed columns, within the width of the terminal; the long column last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from cni_capture.operations import Operation
+from cni_capture.views.words import (
+    BOLD,
+    DIM,
+    YELLOW,
+    clock,
+    milliseconds,
+    outcome,
+    paint,
+    printable,
+    shorten,
+    verdict,
+    warnings,
+    who,
+)
+
+NARROWEST = 80
+
+
+class Short:
+    """The list. `width` is in characters."""
+
+    def __init__(self, width: int, color: bool) -> None:
+        spare = max(0, width - NARROWEST)
+        self._width = max(width, NARROWEST)
+        self._color = color
+        self._day: date | None = None
+        self._pod = 19 + min(spare // 2, 30)
+        self._id = 6 if spare < 60 else 12
+
+    def header(self) -> str:
+        names = f"{'TIME':12} {'ID':{self._id}} {'CMD':6} {'POD':{self._pod}} {'IF':5} {'MS':>5} RESULT"
+        return paint(names, BOLD, self._color)
+
+    def rows(self, operation: Operation) -> Iterator[str]:
+        """The line of an operation; before it a line with the date, where that is not the one before."""
+        record = operation.first
+        if record.time.date() != self._day:
+            self._day = record.time.date()
+            yield paint(f"-- {self._day} UTC --", DIM, self._color)
+        head = " ".join(
+            (
+                clock(record.time),
+                f"{printable(record.env.container)[: self._id] or '-':{self._id}}",
+                f"{shorten(printable(record.env.command) or '-', 6):6}",
+                f"{shorten(who(operation), self._pod):{self._pod}}",
+                f"{shorten(printable(record.env.ifname) or '-', 5):5}",
+                f"{milliseconds(operation):>5}",
+                "",
+            )
+        )
+        yield head + self._result(operation, self._width - len(head))
+
+    def _result(self, operation: Operation, room: int) -> str:
+        """Verdict, warning and outcome, coloured, in `room` characters."""
+        label = f"{printable(operation.first.label)}: " if operation.first.label else ""
+        warn = " warn" if next(warnings(operation), None) else ""
+        said = outcome(operation)
+        plain = label + verdict(operation, False) + warn + (f" {said}" if said else "")
+        end = len(label) + len(verdict(operation, False))
+        if len(plain) > room:
+            plain = _cut(plain, room, end + len(warn))
+        # Coloured after it has been measured: what colours it has no width.
+        if not self._color or len(plain) < end:
+            return plain
+        rest = plain[end:]
+        if warn and rest.startswith(warn):
+            rest = paint(warn, YELLOW, True) + rest[len(warn) :]
+        return label + verdict(operation, True) + rest
+
+
+def _cut(text: str, room: int, keep: int) -> str:
+    """At most `room` characters, without a part of a word unless it stands within the first `keep`."""
+    blank = text.rfind(" ", keep + 1, room)
+    return f"{text[: blank if blank > 0 else room - 1]}…"

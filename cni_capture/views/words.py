@@ -1,0 +1,119 @@
+"""What all views share: names, times and verdicts in words, safe to be shown in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from cni_capture import changes
+from cni_capture.lint import lint
+from cni_capture.operations import Operation, Verdict
+from cni_capture.reading import decode
+
+# What a terminal obeys instead of showing it: control characters of both sets, surrogates, line separators, and what
+# turns the direction of writing.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+GREEN, RED, YELLOW, CYAN, BOLD, DIM = 32, 31, 33, 36, 1, 2
+_COLORS = {
+    Verdict.OK: GREEN,
+    Verdict.FAILED: RED,
+    Verdict.NO_EXIT: RED,
+    Verdict.ENTRY_ONLY: YELLOW,
+    Verdict.EXIT_ONLY: YELLOW,
+}
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would obey; that is spelled as JSON would (`\\u001b`)."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def paint(text: str, color: int, wanted: bool) -> str:
+    return f"\x1b[{color}m{text}\x1b[0m" if wanted and text else text
+
+
+def shorten(text: str, width: int) -> str:
+    """At most `width` characters; what is left out is in the middle, since names tend to differ at their ends."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def clock(time: datetime) -> str:
+    """The time of day, UTC, to the millisecond."""
+    return f"{time:%H:%M:%S}.{time.microsecond // 1000:03}"
+
+
+def span(time: timedelta) -> str:
+    """How long, in its two largest units: 6m7s."""
+    seconds = time.total_seconds()
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f}ms"
+    whole = int(seconds)
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (whole % 60, "s")]
+    while not parts[0][0]:
+        parts.pop(0)
+    return "".join(f"{count}{unit}" for count, unit in parts[:2] if count)
+
+
+def milliseconds(operation: Operation) -> str:
+    """At most five characters; "?" where nobody knows."""
+    found = operation.milliseconds
+    if found is None:
+        return "?"
+    return f"{found:.0f}" if found < 99_999.5 else f"{found / 1000:.0f}s"[:5]
+
+
+def who(operation: Operation) -> str:
+    """The pod; where none is known, the network in brackets."""
+    namespace, name = operation.pod
+    if name:
+        return printable(f"{namespace}/{name}" if namespace else name)
+    return printable(f"[{operation.first.network}]") if operation.first.network else "-"
+
+
+def verdict(operation: Operation, color: bool) -> str:
+    word = str(operation.verdict.value) if operation.verdict else "no exit so far"
+    return paint(word, _COLORS.get(operation.verdict, YELLOW) if operation.verdict else YELLOW, color)
+
+
+def outcome(operation: Operation) -> str:
+    """What there is to say besides the verdict: why it failed, or what it brought."""
+    if operation.verdict is Verdict.FAILED:
+        error = operation.error
+        details = f"; {error['details']}" if error.get("details") else ""
+        code = f"{error['code']}: " if "code" in error else ""
+        return printable(f"{code}{error.get('msg', '')}{details}")
+    if operation.after:
+        return _after(operation)
+    before, after = changes.results(operation)
+    if not after:
+        return ""
+    result = decode(after)
+    there = changes.addresses(result)
+    return printable(" ".join([*there, *changes.words(decode(before), result)]))
+
+
+def _after(operation: Operation) -> str:
+    """Of a DEL: what it ends."""
+    assert operation.after
+    if operation.after.again:
+        return "again"
+    if operation.after.failed:
+        return "clean-up of the failed ADD"
+    if operation.after.added and operation.first.time >= operation.after.added:
+        return f"after {span(operation.first.time - operation.after.added)}"
+    return ""
+
+
+def warnings(operation: Operation) -> Iterator[str]:
+    """What is wrong although the plugins said ok: the result breaks the spec, or is not what is there."""
+    _, after = changes.results(operation)
+    if after:
+        # Records say the version of the configuration, 0.1.0 where it says none.
+        yield from map(printable, lint(after, operation.first.cni_version))
+        yield from map(printable, changes.contradictions(operation))
