@@ -57,5 +57,8 @@ run add $namespace
 run check
 run del
 
+printf '\n\033[1m$ cni-capture show cni.log\033[0m\n'
+"$here/.venv/bin/cni-capture" show "$work/cni.log"
+
 printf '\n\033[1m$ cat cni.log\033[0m\n'
 cat "$work/cni.log"

@@ -10,7 +10,7 @@ import pytest
 from tests.runtimes.table import Table
 
 # Outside of test modules a failed assertion would not show its values.
-pytest.register_assert_rewrite("tests.runtimes.lab", "tests.runtimes.probes")
+pytest.register_assert_rewrite("tests.runtimes.lab", "tests.runtimes.probes", "tests.runtimes.shown")
 
 HERE = Path(__file__).parent
 LAST = HERE / "test_table.py"

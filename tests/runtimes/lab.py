@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from tests.runtimes import traffic
 from tests.runtimes.host import Host
 from tests.runtimes.probes import Entry, Seen, around, logged
+from tests.runtimes.shown import assert_shown
 from tests.runtimes.transcript import Transcript, assert_same
 
 
@@ -56,8 +57,9 @@ L = TypeVar("L", bound=Lab)
 def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None], records: Sequence[Seen]) -> None:
     """Run a scenario in a lab without and in one with probes: what was said, seen and sent must be the same.
 
-    And the log must hold just these `records`, with the results that libcni got as outputs. Attachments of several
-    networks or containers come in any order, so their records are sorted by network and container.
+    And the log must hold just these `records`, with the results that libcni got as outputs, and `cni-capture show`
+    must tell them. Attachments of several networks or containers come in any order, so their records are sorted by
+    network and container.
     """
     transcripts = []
     for probes in (False, True):
@@ -66,6 +68,7 @@ def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None], rec
             scenario(lab)
             transcripts.append(lab.transcript)
             log = logged(host)
+            assert_shown(host)
     assert_same(*transcripts)
     names = lab.transcript.names
     log = [(replace(seen, container=names.get(seen.container, seen.container)), body) for seen, body in log]

@@ -18,6 +18,7 @@ import pytest
 from tests.runtimes import tools, traffic
 from tests.runtimes.host import Host
 from tests.runtimes.probes import Entry, around, expected, logged
+from tests.runtimes.shown import assert_shown
 from tests.runtimes.table import Table
 from tests.runtimes.transcript import Transcript, assert_same
 
@@ -290,6 +291,7 @@ def compare(plugins: Plugins, chain: Chain, spec: str, steps: str, verbs: str, t
                 lab.do(verb)
             transcripts.append(lab.transcript)
             records = logged(host)
+            assert_shown(host)
     assert_same(*transcripts)
     assert expected(verbs, CONTAINER, "net") == [seen for seen, _ in records]
     assert lab.results == [body for seen, body in records if seen.what == "output"]
