@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cni_capture.conflist import Objection, Plan, chain, has_probes, objections, splice, unsplice
+from cni_capture.conf.conflist import Objection, Plan, chain, has_probes, objections, splice, unsplice
 from cni_capture.errors import UserError
 
 PLAIN = Plan(settings={"logFormat": "json"})

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cni_capture import launchers, splicing
+from cni_capture import launchers
 from cni_capture.commands import main
-from cni_capture.conflist import Plan
+from cni_capture.conf import splicing
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.splicing import Places
 from cni_capture.errors import UserError
-from cni_capture.splicing import Places
 from tests.node import BIN, PROBES, Node
 
 BRIDGE = '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}'

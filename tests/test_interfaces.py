@@ -93,7 +93,7 @@ def test_names_on_the_host_and_names_with_addresses_in_the_container(
 def test_every_python_enters_the_namespace_and_leaves_it(
     node: Node, installed: Callable[[str], Path], host: str, container: str, python: str
 ) -> None:
-    """Before 3.12 by a system call of our own, since then by the standard library's."""
+    """By a system call of our own: the standard library has it since 3.12 only."""
     answer = node.execute(_on(host, installed(python) / "capture-pre"), {**CALL, "CNI_NETNS": container}, STDIN)
     (interfaces,) = [record.facts["interfaces"] for record in node.records()]
     names = [interface["name"] for interface in interfaces["netns"]]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from cni_capture import confdir, splicing
-from cni_capture.conflist import Plan
-from cni_capture.conflist import splice as spliced
-from cni_capture.save import Changed, save
-from cni_capture.splicing import Places, splice, unsplice
+from cni_capture.conf import confdir, splicing
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.conflist import splice as spliced
+from cni_capture.conf.save import Changed, save
+from cni_capture.conf.splicing import Places, splice, unsplice
 from tests.node import BIN
 
 OLD = b'{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"}]}'

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cni_capture import splicing
-from cni_capture.backups import Backups, Left, digest
 from cni_capture.commands import main
+from cni_capture.conf import splicing
+from cni_capture.conf.backups import Backups, Left, digest
 from tests.node import BIN, PROBES
 
 BRIDGE = """{

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import watchfiles
 
-from cni_capture import conflist
-from cni_capture.conflist import Plan
+from cni_capture.conf import conflist
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.splicing import Places
+from cni_capture.conf.watching import SETTLED, Pace, Watcher
 from cni_capture.errors import UserError
-from cni_capture.splicing import Places
-from cni_capture.watching import SETTLED, Pace, Watcher
 from tests.node import BIN
 from tests.runtimes.waiting import until
 

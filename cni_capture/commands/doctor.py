@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from cni_capture.commands.places import place_options, places_of
-from cni_capture.doctor import examine
-from cni_capture.verdicts import FAIL, OK, WARN, Finding
+from cni_capture.health.doctor import examine
+from cni_capture.health.verdicts import FAIL, OK, WARN, Finding
 
 _COLOURS = {OK: "green", WARN: "yellow", FAIL: "red"}
 

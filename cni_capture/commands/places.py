@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from cni_capture import backups, confdir
-from cni_capture.conflist import Plan
-from cni_capture.splicing import Places, settings_of
+from cni_capture.conf import backups, confdir
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.splicing import Places, settings_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

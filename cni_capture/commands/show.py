@@ -14,13 +14,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from cni_capture.errors import UserError
-from cni_capture.filters import Filter, moment
-from cni_capture.logs import TAIL, Logs, tail_start
-from cni_capture.operations import GIVE_UP, Operation, Pairing, operations
-from cni_capture.reading import Damage, Record, lines, records
-from cni_capture.sources import STDIN, line_start, open_source
-from cni_capture.views.printer import Printer, terminal_width
-from cni_capture.views.words import printable
+from cni_capture.reading.logs import TAIL, Logs, tail_start
+from cni_capture.reading.records import Damage, Record, lines, records
+from cni_capture.reading.sources import STDIN, line_start, open_source
+from cni_capture.story.filters import Filter, moment
+from cni_capture.story.operations import GIVE_UP, Operation, Pairing, operations
+from cni_capture.story.views.printer import Printer, terminal_width
+from cni_capture.story.views.words import printable
 
 DEFAULT_LOG = "/tmp/cni.log"  # as the probes have it, in settings.py
 # With --follow: an exit record that is not there after so long is worth a line.
@@ -245,7 +245,7 @@ def _show_one(subject: str, reader: Logs, wanted: Filter, printer: Printer) -> i
 
 
 def _show_stats(reader: Logs, wanted: Filter, printer: Printer) -> int:
-    from cni_capture.views.stats import Stats
+    from cni_capture.story.views.stats import Stats
 
     stats = Stats()
     stats.add(_all(reader, wanted))
@@ -255,7 +255,7 @@ def _show_stats(reader: Logs, wanted: Filter, printer: Printer) -> int:
 
 def _follow(log: str, wanted: Filter, printer: Printer, count: int) -> int:
     """The last operations, then each as soon as its exit is there, or is overdue."""
-    from cni_capture.following import follow
+    from cni_capture.reading.following import follow
 
     start = 0
     if os.path.exists(log):

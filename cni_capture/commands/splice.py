@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from cni_capture import confdir, conflist
 from cni_capture.commands.places import place_options, places_of, plan_of, plan_options
+from cni_capture.conf import confdir, conflist
+from cni_capture.conf.splicing import Change, planned, splice
 from cni_capture.errors import UserError
-from cni_capture.splicing import Change, planned, splice
 
 EXAMPLES = """\b
 Examples:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from cni_capture import confdir, launchers
+from cni_capture import launchers
 from cni_capture.commands.places import conf_dir_option
+from cni_capture.conf import confdir
 from cni_capture.errors import UserError
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from cni_capture import confdir
 from cni_capture.commands.places import conf_dir_option, state_dir_option
 from cni_capture.commands.splice import print_difference
-from cni_capture.splicing import Places, is_watched, unplanned, unsplice
+from cni_capture.conf import confdir
+from cni_capture.conf.splicing import Places, is_watched, unplanned, unsplice
 
 
 @click.command(

@@ -13,9 +13,9 @@ import click
 import filelock
 
 from cni_capture.commands.places import place_options, places_of, plan_of, plan_options
+from cni_capture.conf.splicing import Places, watch_lock
+from cni_capture.conf.watching import Watcher
 from cni_capture.errors import UserError
-from cni_capture.splicing import Places, watch_lock
-from cni_capture.watching import Watcher
 
 
 @click.command(

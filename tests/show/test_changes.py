@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cni_capture.changes import contradictions, diff, results, words
-from cni_capture.operations import Operation, operations
-from cni_capture.reading import read_record
+from cni_capture.reading.records import read_record
+from cni_capture.story.changes import contradictions, diff, results, words
+from cni_capture.story.operations import Operation, operations
 from tests.show.stories import WEB, Story, result
 
 NETNS = "/run/netns/3f9c1a"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cni_capture.filters import Filter, moment
-from cni_capture.operations import operations
-from cni_capture.reading import read_record
+from cni_capture.reading.records import read_record
+from cni_capture.story.filters import Filter, moment
+from cni_capture.story.operations import operations
 from tests.show.stories import full
 
 NOW = datetime(2026, 11, 30, 13, 0, tzinfo=timezone.utc)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cni_capture.lint import SHAPES, lint, schema
+from cni_capture.story.lint import SHAPES, lint, schema
 from tests.show.stories import result
 
 OLD = 'spec 0.3.1, section "Result"'

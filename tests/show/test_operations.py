@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cni_capture.operations import MOST_HELD, Operation, Pairing, ending, operations
-from cni_capture.reading import Record, read_record
+from cni_capture.reading.records import Record, read_record
+from cni_capture.story.operations import MOST_HELD, Operation, Pairing, ending, operations
 from tests.show.stories import Story, full, minimal, result
 
 A, B = "a" * 64, "b" * 64

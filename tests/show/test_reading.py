@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cni_capture.call import quote
-from cni_capture.logfmt import as_json
-from cni_capture.reading import Damage, facts, lines, read_record, records, variables
+from cni_capture.reading.logfmt import as_json
+from cni_capture.reading.records import Damage, facts, lines, read_record, records, variables
 from cni_capture.record import Record, json_line, quoted, text_line
 from tests.show.stories import full, minimal
 

@@ -8,16 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cni_capture.filters import Filter
-from cni_capture.operations import operations
-from cni_capture.reading import read_record
+from cni_capture.reading.records import read_record
 from cni_capture.record import Record, json_line
-from cni_capture.views.detail import detail
-from cni_capture.views.pair import pair
-from cni_capture.views.records import as_message, for_terminal
-from cni_capture.views.short import Short
-from cni_capture.views.stats import Stats
-from cni_capture.views.words import printable
+from cni_capture.story.filters import Filter
+from cni_capture.story.operations import operations
+from cni_capture.story.views.detail import detail
+from cni_capture.story.views.pair import pair
+from cni_capture.story.views.records import as_message, for_terminal
+from cni_capture.story.views.short import Short
+from cni_capture.story.views.stats import Stats
+from cni_capture.story.views.words import printable
 
 WORDS = st.sampled_from(["", "eth0", "10.1.0.7/24", "fd00::1", "1.0.0", "0.4.0", "\x1b[2J", "\ud800", "\x9b", "4"])
 KEYS = st.sampled_from(

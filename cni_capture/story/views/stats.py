@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from cni_capture.operations import OK, Operation
-from cni_capture.views.words import BOLD, RED, paint, printable, shorten
+from cni_capture.story.operations import OK, Operation
+from cni_capture.story.views.words import BOLD, RED, paint, printable, shorten
 
 _BARS = " ▁▂▃▄▅▆▇█"
 # Upper bounds of the histogram's bars in milliseconds: doubling; the last bar has no bound.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
-from cni_capture.reading import Damage, Record, lines, records
-from cni_capture.sources import STDIN, Source, count_lines, line_start, open_set, open_source
+from cni_capture.reading.records import Damage, Record, lines, records
+from cni_capture.reading.sources import STDIN, Source, count_lines, line_start, open_set, open_source
 
 # How much is read from the end of a log at first, in bytes; if that is not enough, four times as much.
 TAIL = 256 * 1024

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cni_capture.call import CNIError, read_config
-from cni_capture.operations import Operation
-from cni_capture.reading import decode
+from cni_capture.reading.records import decode
+from cni_capture.story.operations import Operation
 
 # The time to compare grows with the square.
 _MOST_LINES = 4000

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from cni_capture.save import save
+from cni_capture.conf.save import save
 
 DEFAULT = Path("/var/lib/cni-capture")
 

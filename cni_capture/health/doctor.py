@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cni_capture import confdir, conflist, launchers
-from cni_capture.backups import digest
+from cni_capture import launchers
 from cni_capture.call import DEFAULT_VERSION
-from cni_capture.confdir import Chosen
-from cni_capture.conflist import POST, PRE, Plan, Plugin
+from cni_capture.conf import confdir, conflist
+from cni_capture.conf.backups import digest
+from cni_capture.conf.confdir import Chosen
+from cni_capture.conf.conflist import POST, PRE, Plan, Plugin
+from cni_capture.conf.splicing import Places, plugin_dir
 from cni_capture.errors import UserError
+from cni_capture.health.logcheck import examine_log
+from cni_capture.health.verdicts import FAIL, OK, WARN, Finding
 from cni_capture.libcni.network import Network
-from cni_capture.logcheck import examine_log
 from cni_capture.reply import SUPPORTED
 from cni_capture.settings import Settings, read_settings
-from cni_capture.splicing import Places, plugin_dir
-from cni_capture.verdicts import FAIL, OK, WARN, Finding
 
 
 @dataclass(frozen=True)

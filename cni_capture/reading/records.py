@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from cni_capture.call import CNIError, read_config
-from cni_capture.logfmt import as_json
+from cni_capture.reading.logfmt import as_json
 
 # A CNI call is a few kilobytes; what has no line break for so long is no log, and must not fill the memory.
 LONGEST_LINE = 256 * 1024 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 from watchfiles import watch
 
 from cni_capture.errors import UserError
-from cni_capture.sources import rotated
+from cni_capture.reading.sources import rotated
 
 _CHUNK = 64 * 1024
 # Milliseconds: an append is passed on within the first two, a clock ticks with the last.

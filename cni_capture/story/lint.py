@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from cni_capture.reading import decode
+from cni_capture.reading.records import decode
 
 # Where the result of ADD is described.
 _SUCCESS = 'section 5, "ADD Success"'

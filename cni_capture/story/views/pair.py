@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cni_capture.operations import Operation
-from cni_capture.views.words import (
+from cni_capture.story.operations import Operation
+from cni_capture.story.views.words import (
     BOLD,
     DIM,
     YELLOW,

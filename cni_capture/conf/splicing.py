@@ -13,15 +13,16 @@ from urllib.parse import quote
 
 import filelock
 
-from cni_capture import confdir, conflist, launchers, log
-from cni_capture.backups import Backups, Left, digest
+from cni_capture import launchers, log
 from cni_capture.call import DEFAULT_VERSION, read_config
-from cni_capture.confdir import loaded_bytes
-from cni_capture.conflist import Plan
+from cni_capture.conf import confdir, conflist
+from cni_capture.conf.backups import Backups, Left, digest
+from cni_capture.conf.confdir import loaded_bytes
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.save import Changed, remove, save
 from cni_capture.errors import UserError
 from cni_capture.libcni.network import Network
 from cni_capture.reply import SUPPORTED
-from cni_capture.save import Changed, remove, save
 from cni_capture.settings import Settings, read_settings
 
 # Where runtimes look for plugins: upstream, Debian, Fedora.

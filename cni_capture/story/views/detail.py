@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from cni_capture import changes
-from cni_capture.operations import Operation, ending
-from cni_capture.reading import Record, facts, variables
-from cni_capture.views.pair import headline, troubles
-from cni_capture.views.words import CYAN, GREEN, RED, clock, paint, printable, span
+from cni_capture.reading.records import Record, facts, variables
+from cni_capture.story import changes
+from cni_capture.story.operations import Operation, ending
+from cni_capture.story.views.pair import headline, troubles
+from cni_capture.story.views.words import CYAN, GREEN, RED, clock, paint, printable, span
 
 # Said elsewhere in the block, or of no interest to a reader.
 _KNOWN = ("v", "time", "probe", "pid", "env", "side", "monotonic", "network", "label", "input", "output")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cni_capture.reading import Record, variables
+from cni_capture.reading.records import Record, variables
 from cni_capture.record import word
-from cni_capture.views.words import printable
+from cni_capture.story.views.words import printable
 
 
 def as_line(record: Record) -> bytes:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from cni_capture.changes import results, words
-from cni_capture.operations import Operation
-from cni_capture.reading import decode
+from cni_capture.reading.records import decode
+from cni_capture.story.changes import results, words
+from cni_capture.story.operations import Operation
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

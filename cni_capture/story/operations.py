@@ -15,7 +15,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from cni_capture.reading import Record, decode
+from cni_capture.reading.records import Record, decode
 
 # Longer than any runtime waits for a plugin (kubelet gives a sandbox four minutes).
 GIVE_UP = timedelta(minutes=10)

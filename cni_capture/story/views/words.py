@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from cni_capture import changes
-from cni_capture.lint import lint
-from cni_capture.operations import Operation, Verdict
-from cni_capture.reading import decode
+from cni_capture.reading.records import decode
+from cni_capture.story import changes
+from cni_capture.story.lint import lint
+from cni_capture.story.operations import Operation, Verdict
 
 # What a terminal obeys instead of showing it: control characters of both sets, surrogates, line separators, and what
 # turns the direction of writing.

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import watchfiles
 
-from cni_capture import confdir
-from cni_capture.conflist import Plan
+from cni_capture.conf import confdir
+from cni_capture.conf.conflist import Plan
+from cni_capture.conf.splicing import Places, as_list, planned, splice, unsplice
 from cni_capture.errors import UserError
-from cni_capture.splicing import Places, as_list, planned, splice, unsplice
 
 # Seconds until a file that is no network is taken to be finished, and another that comes first to stay.
 SETTLED = 2.0

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from cni_capture import log
+from cni_capture.conf.splicing import watched
 from cni_capture.errors import UserError
-from cni_capture.logs import Logs
-from cni_capture.operations import Operation, operations
-from cni_capture.reading import Record
+from cni_capture.health.verdicts import FAIL, OK, WARN, Finding
+from cni_capture.reading.logs import Logs
+from cni_capture.reading.records import Record
 from cni_capture.settings import Settings
-from cni_capture.splicing import watched
-from cni_capture.verdicts import FAIL, OK, WARN, Finding
+from cni_capture.story.operations import Operation, operations
 
 _LITTLE, _NOTHING = 100 * 1024 * 1024, 1024 * 1024  # bytes of free disk
 _AHEAD = timedelta(seconds=5)

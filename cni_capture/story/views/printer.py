@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import click
 
-from cni_capture.operations import HINTS, Operation, Verdict
-from cni_capture.reading import Record
+from cni_capture.reading.records import Record
+from cni_capture.story.operations import HINTS, Operation, Verdict
 
 
 def terminal_width() -> int:
@@ -35,7 +35,7 @@ class Printer:
         self._hinted: set[Verdict] = set()
         self._said: set[Verdict] = set()
         if output == "short":
-            from cni_capture.views.short import Short
+            from cni_capture.story.views.short import Short
 
             self._short = Short(terminal_width(), color)
 
@@ -49,7 +49,7 @@ class Printer:
         if self.output == "short":
             self._text(self._short.rows(operation))
         elif self.output == "pair":
-            from cni_capture.views.pair import pair
+            from cni_capture.story.views.pair import pair
 
             self._text(pair(operation, self.color))
         else:
@@ -62,7 +62,7 @@ class Printer:
             self.operation(operation)
 
     def record(self, record: Record) -> None:
-        from cni_capture.views.records import as_line, as_message, for_terminal
+        from cni_capture.story.views.records import as_line, as_message, for_terminal
 
         line = as_line(record) if self.output == "json" else as_message(record)
         self._write(for_terminal(line) if self._terminal else line)
@@ -73,7 +73,7 @@ class Printer:
             for operation in found:
                 self.operation(operation)
             return
-        from cni_capture.views.detail import detail
+        from cni_capture.story.views.detail import detail
 
         self._text(detail(found, self.color))
         self._hinted |= {operation.verdict for operation in found if operation.verdict in HINTS}

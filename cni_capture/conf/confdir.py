@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cni_capture import conflist
+from cni_capture.conf import conflist
 from cni_capture.errors import UserError
 from cni_capture.libcni.network import Network, load
 

@@ -1,0 +1,1 @@
+"""Probes into the configuration of the runtimes and out again, safely."""

@@ -1,0 +1,1 @@
+"""Is it capturing, and if not, why?"""
