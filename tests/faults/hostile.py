@@ -56,9 +56,13 @@ def seeds() -> list[Hostile]:
 
 
 def possible(call: Hostile) -> Hostile:
-    """The call with an environment that a process can have."""
+    """The call with an environment that a process can have: execve(2) takes 128 KiB of a variable."""
     impossible = str.maketrans("", "", "\0\ud800")
-    env = {name.translate(impossible).replace("=", ""): value.translate(impossible) for name, value in call.env.items()}
+    longest = 30_000  # characters, of up to four bytes
+    env = {
+        name.translate(impossible).replace("=", ""): value.translate(impossible)[:longest]
+        for name, value in call.env.items()
+    }
     return Hostile(call.name, env, call.stdin)
 
 
