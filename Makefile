@@ -6,7 +6,7 @@ export PYTHON
 
 VENV := .venv
 RUN  := $(VENV)/bin/python -m
-LINT := bin/capture-pre bin/capture-post cni_capture tests examples/pretend
+LINT := bin/capture-pre bin/capture-post bin/capture-wrap cni_capture tests examples/pretend
 
 .PHONY: help demo test check test-soak bench install uninstall clean
 .DEFAULT_GOAL := help

@@ -7,26 +7,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cni_capture.probe import Writer
+    from cni_capture.process import Writer
 
 _ROLES = {
     "capture-pre": "a CNI plugin that records what goes into the plugins after it",
     "capture-post": "a CNI plugin that records what comes out of the plugins before it",
+    "capture-wrap": "a CNI plugin that runs another one in its place, and records what that got, said and died of",
 }
 
 _HELP = """\
 {about}
 
-Container runtimes run it; it does nothing to the network. Name it in a .conflist in
-/etc/cni/net.d, with its partner at the other end of what you want to see:
-
-    {{"type": "capture-pre"}}, ... , {{"type": "capture-post"}}
-
-and read /tmp/cni.log.
-
-By hand:
-    echo '{{"cniVersion":"1.0.0","name":"try"}}' |
-        CNI_COMMAND=ADD CNI_CONTAINERID=try {probe}
+{use}
 
 Environment, where the entry in the conflist does not say otherwise (default):
     CNI_CAPTURE_LOG_FILE       where to record (/tmp/cni.log)
@@ -36,6 +28,32 @@ Environment, where the entry in the conflist does not say otherwise (default):
     CNI_CAPTURE_INTERFACES     true: record the interfaces, too (false)
 """
 
+_USE = """\
+Container runtimes run it; it does nothing to the network. Name it in a .conflist in
+/etc/cni/net.d, with its partner at the other end of what you want to see:
+
+    {{"type": "capture-pre"}}, ... , {{"type": "capture-post"}}
+
+and read /tmp/cni.log.
+
+By hand:
+    echo '{{"cniVersion":"1.0.0","name":"try"}}' |
+        CNI_COMMAND=ADD CNI_CONTAINERID=try {probe}"""
+
+_USE_OF_WRAP = """\
+Container runtimes run it; the plugin behind it gets and does what it always does. In a
+.conflist in /etc/cni/net.d, give the plugin's own entry (or its ipam) this type, and move
+the real one under "capture", where our settings stand, too:
+
+    {{"type": "bridge", "mtu": 1400}}
+    {{"type": "capture-wrap", "capture": {{"type": "bridge"}}, "mtu": 1400}}
+
+and read /tmp/cni.log.
+
+By hand:
+    echo '{{"cniVersion":"1.0.0","name":"try","type":"{probe}","capture":{{"type":"loopback"}}}}' |
+        CNI_COMMAND=STATUS CNI_PATH=/opt/cni/bin {probe}"""
+
 
 def answer(probe: str, arguments: "Sequence[str]", stdout: "Writer", stderr: "Writer") -> int:
     """Answer a command line that is not a call; return the exit status."""
@@ -44,7 +62,8 @@ def answer(probe: str, arguments: "Sequence[str]", stdout: "Writer", stderr: "Wr
         stderr.write(f"{about}\n".encode())
         return 0
     if arguments[0] in ("-h", "--help"):
-        stdout.write(_HELP.format(about=about, probe=probe).encode())
+        use = _USE_OF_WRAP if probe == "capture-wrap" else _USE
+        stdout.write(_HELP.format(about=about, use=use.format(probe=probe)).encode())
         return 0
     if arguments[0] in ("-V", "--version"):
         stdout.write(f"{probe} {__version__}\n".encode())

@@ -9,21 +9,38 @@ from cni_capture.settings import Settings, read_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from cni_capture.call import Config
+
+# How much of a plugin's stderr is recorded, bytes from its end.
+LAST_WORDS = 65536
 
 
 def capture(
-    probe: str, call: Call, times: "Sequence[int]", side: str, what: str, raw: bytes, text: "str | None"
+    probe: str,
+    call: Call,
+    source: "Config | None",
+    times: "Sequence[int]",
+    side: str,
+    what: str,
+    raw: bytes,
+    text: "str | None",
+    more: "Mapping[str, str] | None" = None,
+    stderr: "bytes | None" = None,
 ) -> str:
     """Record that `probe` saw `raw` as the `what` ("input", "output") of a call, on the `side` ("entry", "exit").
 
-    `text` is `raw` decoded, where it is JSON. `times` are when, in nanoseconds since the epoch and of the monotonic
-    clock. Never raises: returns what was in the way, in words, or "".
+    `text` is `raw` decoded, where it is JSON. `source` is the object with our settings; `times` are when, in
+    nanoseconds since the epoch and of the monotonic clock. What only a stand-in for a plugin knows: `more` facts, as
+    JSON texts, and the plugin's `stderr`. Never raises: returns what was in the way, in words, or "".
     """
     try:
-        settings = read_settings(call.config, call.environ)
-        facts = {"side": quote(side), **_describe(call, settings, times[1])}
+        settings = read_settings(source, call.environ)
+        facts = {"side": quote(side), **_describe(call, settings, times[1]), **(more or {})}
         body = _seal(raw, text, settings, facts)
+        if stderr is not None:
+            facts["stderr"] = _last_words(stderr, settings)
         record = Record(probe, posix.getpid(), times[0], call.environ, facts, what, body)
 
         def line(unlocked: str) -> "list[bytes]":
@@ -70,28 +87,46 @@ def _seal(raw: bytes, text: "str | None", settings: Settings, facts: "dict[str, 
     `text` is `raw` decoded where it is JSON, else None.
     """
     is_object = text is not None and text.lstrip(" \t\r\n")[:1] == "{"
-    if settings.redact:
-        folded = text.casefold() if text is not None else raw.decode("utf-8", "replace").casefold()
-        # A key can be spelled with escapes; a value that libcni escaped (`<`, `>`, `&`) costs a look more.
-        if "\\u" in folded or any(name in folded for name in settings.redact):
-            from cni_capture.redact import cut, redact
+    if raw and settings.redact and _may_hold(text, settings.redact):
+        from cni_capture.redact import cut, redact
 
-            if text is not None and is_object:
-                text, keys = redact(text, settings.redact)
-                raw = text.encode()
-            else:
-                raw, keys = cut(raw, settings.redact)
-            if keys:
-                facts["redacted"] = f"[{','.join(map(quote, keys))}]"
+        if text is not None and is_object:
+            text, keys = redact(text, settings.redact)
+            raw = text.encode()
+        else:
+            raw, keys = cut(raw, settings.redact)
+        if keys:
+            facts["redacted"] = f"[{','.join(map(quote, keys))}]"
     return raw if is_object else quoted(raw)
+
+
+def _last_words(stderr: bytes, settings: Settings) -> str:
+    """The end of a plugin's stderr as JSON. Of a line that names a secret, nothing past the name: the rest is words."""
+    if stderr and settings.redact:
+        from cni_capture.redact import cut
+
+        stderr = b"\n".join([cut(line, settings.redact)[0] for line in stderr.split(b"\n")])
+    return quoted(stderr[-LAST_WORDS:]).decode()
+
+
+def _may_hold(text: "str | None", names: "tuple[str, ...]") -> bool:
+    """Whether one of `names` may be a key in `text`, at a glance.
+
+    A key can be spelled with escapes: a value that libcni escaped (`<`, `>`, `&`) costs a closer look. So does a text
+    that is not ASCII, which takes up to twelve times its size to casefold.
+    """
+    if text is None or not text.isascii():
+        return True
+    folded = text.casefold()
+    return "\\u" in folded or any(name in folded for name in names)
 
 
 def _command_name(pid: int) -> str:
     """The name of process `pid`; "" where the kernel does not tell."""
     try:
         fd = posix.open(f"/proc/{pid}/comm", posix.O_RDONLY | posix.O_CLOEXEC)
-    except OSError:
+        name = posix.read(fd, 64)
+    except OSError:  # no /proc, or the process has just ended
         return ""
-    name = posix.read(fd, 64)
     posix.close(fd)
     return name.decode("utf-8", "surrogateescape").rstrip("\n")

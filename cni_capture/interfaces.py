@@ -3,34 +3,15 @@
 Imported only when asked for.
 """
 
+import _thread
 import posix
-import sys
 
 import netifaces
 
 from cni_capture.call import quote
+from cni_capture.libc import setns
 
 _CLONE_NEWNET = 0x40000000  # setns(2)
-
-if sys.version_info >= (3, 12):
-    setns = posix.setns
-else:
-    import _ctypes  # what `ctypes` is made of, for a tenth of its import
-
-    class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
-        _type_ = "i"
-
-    class _Setns(_ctypes.CFuncPtr):
-        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-        _restype_ = _Int
-
-    _setns = _Setns(_ctypes.dlsym(_ctypes.dlopen(None, 0), "setns"))  # type: ignore[arg-type]
-
-    def setns(fd: int, nstype: int) -> None:
-        """Move this thread into the namespace behind `fd`. Raises OSError."""
-        if _setns(_Int(fd), _Int(nstype)) != 0:
-            number = _ctypes.get_errno()
-            raise OSError(number, posix.strerror(number))
 
 
 def snapshot(netns: str) -> str:
@@ -44,20 +25,33 @@ def snapshot(netns: str) -> str:
 
 
 def _inside(netns: str) -> str:
-    home = there = -1
+    """What is in the namespace, seen by a thread of its own: wherever that ends, the process stays where it is."""
+    seen: list[str] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def look() -> None:
+        seen.append(_seen_from(netns))
+        done.release()
+
+    _thread.start_new_thread(look, ())
+    done.acquire()
+    return seen[0]
+
+
+def _seen_from(netns: str) -> str:
+    """Enter the namespace with this thread, and see what is there."""
+    fd = -1
     try:
-        home = posix.open("/proc/self/ns/net", posix.O_RDONLY | posix.O_CLOEXEC)
-        there = posix.open(netns, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
-        setns(there, _CLONE_NEWNET)
+        fd = posix.open(netns, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
+        setns(fd, _CLONE_NEWNET)
         found = ",".join([_interface(name) for name in netifaces.interfaces()])
-        setns(home, _CLONE_NEWNET)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # raised in a thread, it would reach nobody
         reason = getattr(error, "strerror", None) or str(error)
         return f'"netnsError":{quote(f"{netns}: {reason}")}'
     finally:
-        for fd in (home, there):
-            if fd >= 0:
-                posix.close(fd)
+        if fd >= 0:
+            posix.close(fd)
     return f'"netns":[{found}]'
 
 

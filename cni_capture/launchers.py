@@ -1,6 +1,6 @@
 """The probes as they are installed: a launcher each in the plugin directory, and their code in a folder of its own.
 
-    PREFIX/probes/<version>-<hash>/   cni_capture/, netifaces/; `hot`: what every call needs, precompiled, in one file
+    PREFIX/probes/<version>-<hash>/   cni_capture/, netifaces/; `hot-*`: what every call needs, precompiled, in one file
     CNI_BIN/capture-pre, ...          a launcher with an absolute interpreter, that names this folder
 
 Nothing in place is ever changed: an upgrade makes a new folder and then renames new launchers over the old. A call that
@@ -13,6 +13,7 @@ import compileall
 import contextlib
 import hashlib
 import importlib.util
+import itertools
 import json
 import marshal
 import os
@@ -21,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import cni_capture
@@ -29,9 +30,12 @@ from cni_capture.errors import UserError
 from cni_capture.reply import SUPPORTED
 
 PROBES = ("capture-pre", "capture-post")
+"""Those that go around a stretch of a chain."""
+_PROGRAMS = {"capture-pre": "probe", "capture-post": "probe", "capture-wrap": "wrap"}
 
 # What every call needs, in the order in which the modules import each other; the rest is imported where it is needed.
-_EVERY_CALL = ("call", "reply", "record", "settings", "log", "capture", "probe")
+_EVERY_CALL = ("call", "reply", "record", "settings", "log", "capture", "process")
+_HOT = {"probe": (*_EVERY_CALL, "probe"), "wrap": (*_EVERY_CALL, "libc", "standin", "plugin", "wrap")}
 _NOW_AND_THEN = ("byhand", "interfaces", "redact", "remote", "repair", "rotate", "walk")
 
 _MARK = "# Installed by cni-capture, which also removes it: cni-capture uninstall"
@@ -48,7 +52,7 @@ from marshal import loads
 sys.path[:] = [{folder!r}, *reversed(sys.path)]
 load, modules = loads(FileIO({hot!r}).read())
 exec(load)
-sys.modules["cni_capture.probe"].main({probe!r})
+sys.modules["cni_capture.{module}"].main({probe!r})
 """
 
 # Runs in the launcher: a package and its modules out of their code, as importing them one by one would have made them.
@@ -79,7 +83,7 @@ def install(prefix: Path, cni_bin: Path) -> list[Path]:
     try:
         folder = _place_code(prefix / "probes")
         cni_bin.mkdir(parents=True, exist_ok=True)
-        placed = [_place_launcher(probe, cni_bin, folder, interpreter) for probe in PROBES]
+        placed = [_place_launcher(probe, cni_bin, folder, interpreter) for probe in _PROGRAMS]
         _remove_older(folder)
         return placed
     except OSError as error:
@@ -92,7 +96,7 @@ def uninstall(prefix: Path, cni_bin: Path) -> list[Path]:
     """Remove the launchers from `cni_bin` and the code under `prefix`; return what was removed. Raises UserError."""
     removed = []
     try:
-        for probe in PROBES:
+        for probe in _PROGRAMS:
             launcher = cni_bin / probe
             if not launcher.exists():
                 continue
@@ -131,7 +135,8 @@ def _place_code(probes: Path) -> Path:
     probes.mkdir(parents=True, exist_ok=True)
     with _temporary_folder(probes) as made:
         _copy_modules(made)
-        (made / "hot").write_bytes(_hot(made / "cni_capture"))
+        for module, needed in _HOT.items():
+            (made / f"hot-{module}").write_bytes(_hot(made / "cni_capture", needed))
         compileall.compile_dir(
             made, quiet=1, optimize=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
         )
@@ -152,7 +157,7 @@ def _remove_older(folder: Path) -> None:
 def _copy_modules(folder: Path) -> None:
     package = Path(cni_capture.__file__).parent
     (folder / "cni_capture").mkdir()
-    for name in ("__init__", *_EVERY_CALL, *_NOW_AND_THEN):
+    for name in dict.fromkeys(("__init__", *itertools.chain(*_HOT.values()), *_NOW_AND_THEN)):
         shutil.copyfile(package / f"{name}.py", folder / "cni_capture" / f"{name}.py")
     for name in ("netifaces", "_netifaces"):
         found = importlib.util.find_spec(name)
@@ -164,9 +169,9 @@ def _copy_modules(folder: Path) -> None:
             shutil.copy(found.origin, folder)
 
 
-def _hot(package: Path) -> bytes:
+def _hot(package: Path, needed: Sequence[str]) -> bytes:
     modules = {}
-    for name in ("__init__", *_EVERY_CALL):
+    for name in ("__init__", *needed):
         source = package / f"{name}.py"
         full_name = "cni_capture" if name == "__init__" else f"cni_capture.{name}"
         modules[full_name] = compile(source.read_text(), f"cni_capture/{name}.py", "exec", optimize=2)
@@ -175,14 +180,16 @@ def _hot(package: Path) -> bytes:
 
 def _hash(folder: Path) -> str:
     digest = hashlib.sha256(sys.version.encode())
-    for path in [*sorted(folder.rglob("*.py")), folder / "hot"]:
+    for path in [*sorted(folder.rglob("*.py")), *sorted(folder.glob("hot-*"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
 def _place_launcher(probe: str, cni_bin: Path, folder: Path, interpreter: str) -> Path:
+    module = _PROGRAMS[probe]
+    hot = str(folder / f"hot-{module}")
     text = _LAUNCHER.format(
-        interpreter=interpreter, mark=_MARK, folder=str(folder), hot=str(folder / "hot"), probe=probe
+        interpreter=interpreter, mark=_MARK, folder=str(folder), hot=hot, module=module, probe=probe
     )
     # Beside its place, since only there can it be renamed; hidden, so that no runtime takes it for a plugin.
     fd, name = tempfile.mkstemp(prefix=f".{probe}.", dir=cni_bin)

@@ -7,7 +7,8 @@ record a value is JSON when it begins with `"`, `{` or `[`, and else bare up to 
 What is captured stands in the line exactly as it was. Two things cannot, and the record says so:
 - line feeds and carriage returns between JSON tokens become spaces; `newlines` and `returns` give their byte offsets;
 - what is not a JSON object in UTF-8 (or has thousands of line breaks) becomes a JSON string in which a byte that is not
-  UTF-8 is a lone surrogate, U+DC80 to U+DCFF (Python's "surrogateescape"); `error` says what was wrong with it.
+  UTF-8 is a lone surrogate, U+DC80 to U+DCFF (Python's "surrogateescape"). Where it was the call that was wrong,
+  `error` says how.
 """
 
 import time

@@ -12,6 +12,7 @@ from tests.decoder import Decoded, decode
 
 BIN = Path(__file__).resolve().parents[1] / "bin"
 PROBES = ("capture-pre", "capture-post")
+PROGRAMS = (*PROBES, "capture-wrap")
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ MODULES = {
         "cni_capture.capture",
         "cni_capture.log",
         "cni_capture.probe",
+        "cni_capture.process",
         "cni_capture.record",
         "cni_capture.reply",
         "cni_capture.settings",

@@ -194,6 +194,14 @@ def test_probes_are_found_where_nothing_can_be_parsed() -> None:
     assert expected == [has_probes(data) for data in files]
 
 
+def test_a_wrap_is_a_probe_that_splice_leaves_alone() -> None:
+    """As a plugin or as the IPAM of one it counts for those who ask before they remove it, and stays where it is."""
+    data = _conflist("bridge", "portmap", ipam={"type": "capture-wrap", "capture": {"type": "host-local"}})
+    assert has_probes(data)
+    assert has_probes(_conflist("capture-wrap", capture={"type": "bridge"}))
+    assert (data, False) == unsplice(splice(data, PLAIN))
+
+
 BLANKS = st.sampled_from(["", " ", "\n", "\n    ", "\t", "\r\n", " \n\n "])
 # Drawing these anew for each of a thousand conflists would take a minute.
 VALUES = st.sampled_from(
@@ -308,4 +316,4 @@ def test_splice_then_unsplice_is_the_identity(data: st.DataObject) -> None:
 def test_any_single_plugin_comes_back(text: str, blanks: tuple[str, str]) -> None:
     """The white space around it as well."""
     data = f"{blanks[0]}{text}{blanks[1]}".encode()
-    assert (data, True) == unsplice(splice(data, PLAIN))
+    assert (data, False) == unsplice(splice(data, PLAIN))

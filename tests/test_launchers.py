@@ -14,7 +14,7 @@ import pytest
 
 from cni_capture import __version__, launchers
 from cni_capture.errors import UserError
-from tests.node import PROBES, Answer, Node
+from tests.node import PROGRAMS, Answer, Node
 from tests.pythons import CHECKOUT, SYSTEM
 
 CALL = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "x"}
@@ -43,12 +43,12 @@ def _edition(tmp_path: Path, number: int, module: str, line: str) -> str:
     return f"{done.stdout}{done.stderr}"
 
 
-def test_an_installation_is_two_launchers_and_their_code(tmp_path: Path) -> None:
-    """The plugin directory gets two executables that anybody may run, and nothing else; the code has its folder."""
+def test_an_installation_is_three_launchers_and_their_code(tmp_path: Path) -> None:
+    """The plugin directory gets three executables that anybody may run, and nothing else; the code has its folder."""
     placed = launchers.install(tmp_path / "prefix", tmp_path / "bin")
-    assert [tmp_path / "bin" / probe for probe in PROBES] == placed
-    assert set(PROBES) == _files(tmp_path / "bin")
-    assert [0o755, 0o755] == [stat.S_IMODE(path.stat().st_mode) for path in placed]
+    assert [tmp_path / "bin" / probe for probe in PROGRAMS] == placed
+    assert set(PROGRAMS) == _files(tmp_path / "bin")
+    assert [0o755] * 3 == [stat.S_IMODE(path.stat().st_mode) for path in placed]
     (code,) = _code(tmp_path)
     assert (True, 0o755) == (code.name.startswith(f"{__version__}-"), stat.S_IMODE(code.stat().st_mode))
     first = placed[0].read_text().splitlines()[0]
@@ -81,13 +81,13 @@ def test_an_upgrade_leaves_the_calls_in_flight_their_code(node: Node, tmp_path: 
     """The code before the last one is there still, for who began with it; older code is gone."""
     (tmp_path / "kept").mkdir()
     for number in range(3):
-        expected = "".join(f"installed {tmp_path}/bin/{probe}\n" for probe in PROBES)
+        expected = "".join(f"installed {tmp_path}/bin/{probe}\n" for probe in PROGRAMS)
         assert expected == _edition(tmp_path, number, "reply.py", f"EDITION = {number}")
         shutil.copy(tmp_path / "bin" / "capture-pre", tmp_path / "kept" / str(number))
     assert 2 == len(_code(tmp_path))
     answers = [node.execute([tmp_path / "kept" / str(number)], CALL) for number in range(3)]
     assert [1, 0, 0] == [answer.code for answer in answers]
-    assert set(PROBES) == _files(tmp_path / "bin")
+    assert set(PROGRAMS) == _files(tmp_path / "bin")
 
 
 def test_a_launcher_that_does_not_run_never_takes_its_place(node: Node, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_launcher_that_does_not_run_never_takes_its_place(node: Node, tmp_path
     assert what.endswith(" did not answer VERSION: exit status 1, broken")
     assert hint.startswith("hint: does its interpreter run by hand, with -I -S?")
     assert REPLY == node.execute([tmp_path / "bin" / "capture-pre"], CALL)
-    assert set(PROBES) == _files(tmp_path / "bin")
+    assert set(PROGRAMS) == _files(tmp_path / "bin")
 
 
 def test_no_number_of_failed_upgrades_takes_the_code_from_the_launchers(node: Node, tmp_path: Path) -> None:

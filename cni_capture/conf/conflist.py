@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cni_capture.call import CNIError, Config, Skip, read_config, scanner, skip_space
 from cni_capture.errors import UserError
 
-PRE, POST = "capture-pre", "capture-post"
+PRE, POST, WRAP = "capture-pre", "capture-post", "capture-wrap"
 
 # What a probe in first place does to its neighbour, which then gets a prevResult where it had none.
 _MUST_BE_CHAINED = ("bandwidth", "firewall", "portmap", "sbr", "tuning", "vrf")
@@ -44,6 +44,12 @@ class Plugin(NamedTuple):
     @property
     def is_ours(self) -> bool:
         return self.type in (PRE, POST)
+
+    @property
+    def ipam_type(self) -> str:
+        """The plugin that gives it addresses; "" when it has none."""
+        ipam = _member(self.config, "ipam")
+        return str(ipam.get("type", "")) if isinstance(ipam, dict) else ""
 
     @property
     def capabilities(self) -> list[str]:
@@ -100,11 +106,11 @@ def chain(data: bytes, where: str = "conflist") -> list[Plugin]:
 
 
 def has_probes(data: bytes) -> bool:
-    """Whether it names a probe; of what is no conflist, whether it looks like it."""
+    """Whether it names a probe, capture-wrap among them; of what is no conflist, whether it looks like it."""
     try:
-        return any(plugin.is_ours for plugin in chain(data))
+        return any(plugin.is_ours or WRAP in (plugin.type, plugin.ipam_type) for plugin in chain(data))
     except UserError:
-        return any(f'"{probe}"'.encode() in data for probe in (PRE, POST))
+        return any(f'"{probe}"'.encode() in data for probe in (PRE, POST, WRAP))
 
 
 def objections(data: bytes, plan: Plan, where: str = "conflist") -> list[Objection]:

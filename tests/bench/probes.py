@@ -18,6 +18,8 @@ from tests.runtimes.tools import go_tool
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 AT_ONCE = 64
+NOOP = "`noop` of containernetworking/cni, in Go"
+WRAPPED = "the same, wrapped by the installed capture-wrap"
 
 CONFIG = {
     "cniVersion": "1.0.0",
@@ -62,6 +64,9 @@ def rows(scratch: Path, rounds: int) -> Iterator[str]:
     yield "| --- | ---: | ---: |"
     for name, seconds in found.items():
         yield f"| {name} | {seconds * 1000:.2f} | {seconds / bare:.2f} |"
+    if WRAPPED in found:
+        added = found[WRAPPED] - found[NOOP]
+        yield f"| what capture-wrap adds to the plugin | {added * 1000:.2f} | {added / bare:.2f} |"
 
 
 def rows_at_once(scratch: Path, rounds: int) -> Iterator[str]:
@@ -112,12 +117,13 @@ def _commands(scratch: Path) -> list[Command]:
     else:
         told = scratch / "noop.json"
         told.write_text(json.dumps({"ReportResult": json.dumps(CONFIG["prevResult"])}))
+        answering = {**CALL, "CNI_ARGS": f"DEBUG={told}", "CNI_PATH": str(noop.parent)}
+        wrapped = _stdin(scratch / "wrapped.json", {"type": "capture-wrap", "capture": {"type": "noop", **settings}})
         recorded = _stdin(scratch / "recorder.json", {"cniOutput": str(scratch / "recorder.log")})
         commands += [
             Command("a recorder in Go, as `debug` of containernetworking/cni", [str(recorder)], CALL, recorded),
-            Command(
-                "`noop` of containernetworking/cni, in Go", [str(noop)], {**CALL, "CNI_ARGS": f"DEBUG={told}"}, text
-            ),
+            Command(NOOP, [str(noop)], answering, text),
+            Command(WRAPPED, [str(installed.with_name("capture-wrap"))], answering, wrapped),
         ]
     return commands
 
