@@ -5,7 +5,7 @@ import time
 from cni_capture import reply
 from cni_capture.call import INTERNAL, IO_FAILURE, Call, CNIError, read_config, read_verb
 from cni_capture.capture import capture
-from cni_capture.process import be, complain, read_soon, variables
+from cni_capture.process import HINT, be, complain, read_soon, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(probe: str, environ: "Mapping[str, str]", stdin: "Reader", stdout: "Writ
         stdout.write(answer.encode())
     finally:
         if trouble:
-            complain(stderr, f"{probe}: {trouble}")
+            complain(stderr, f"{probe}: {trouble}; {HINT}")
     return 1 if call.error else 0
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # What a reader looks for first.
 _FIRST_VARIABLES = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS", "CNI_PATH")
+# Where trouble with recording is explained to a person.
+HINT = "hint: cni-capture doctor"
 # Seconds that a call which could do without its stdin is given to bring it.
 _SOON = 1.0
 

@@ -11,7 +11,7 @@ from cni_capture.call import INTERNAL, IO_FAILURE, Call, CNIError, quote, read_c
 from cni_capture.capture import capture
 from cni_capture.libc import leave_no_core
 from cni_capture.plugin import CannotRun, Ended, find, run
-from cni_capture.process import be, complain, read_soon, variables
+from cni_capture.process import HINT, be, complain, read_soon, variables
 from cni_capture.standin import StandIn, read_stand_in, settings_of
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def stand_in(probe: str, environ: "Mapping[str, str]", stdin: "Reader", stdout: 
     trouble = capture(probe, call, source, times, "entry", "input", call.stdin, text)
     stdout.write(reply.error(call.error, call.config).encode() if call.error else b"")
     if trouble:
-        complain(stderr, f"{probe}: {trouble}")
+        complain(stderr, f"{probe}: {trouble}; {HINT}")
     return 1
 
 
@@ -104,7 +104,7 @@ class _Stand:
         if status < 0 and not (posix.WCOREDUMP(ended.status) and _has_room_for_two_cores()):
             leave_no_core()
         if status == 0 and self.troubles:
-            complain(stderr, f"{self.probe}: {'; '.join(self.troubles)}")
+            complain(stderr, f"{self.probe}: {'; '.join(self.troubles)}; {HINT}")
         return status
 
     def _could_not_run(self, error: CannotRun, stdout: "Writer") -> int:

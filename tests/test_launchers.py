@@ -62,7 +62,7 @@ def test_a_launcher_does_all_that_a_call_can_ask_of_it(node: Node, installed: Ca
     assert REPLY == node.execute([launcher], CALL, b'{"token": "s3cret", "logOptions": {"maxSize": 1}}')
     with node.log.open("ab") as log:
         log.write(node.log.read_bytes()[:100])
-    answer = Answer(0, REPLY.stdout, b"capture-pre: removed a torn record of 100 bytes\n")
+    answer = Answer(0, REPLY.stdout, b"capture-pre: removed a torn record of 100 bytes; hint: cni-capture doctor\n")
     assert answer == node.execute([launcher], CALL, b'{"a":' + b"[" * 9_999 + b"]" * 9_999 + b"}")
     assert REPLY == node.execute([launcher], CALL, b'{"logOptions": {"maxSize": 1e-6}}')
     rotated = Path(f"{node.log}.1").read_bytes()

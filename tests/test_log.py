@@ -84,7 +84,10 @@ def test_a_tool_with_the_lock_keeps_the_probes_out(node: Node) -> None:
     with filelock.FileLock(node.lock):
         answer = node.call("capture-pre", {**CALL, "CNI_CAPTURE_LOCK_TIMEOUT": "0.2"})
     elapsed = time.monotonic() - start
-    assert Answer(0, REPLY, f"capture-pre: recorded without the lock: {words}\n".encode()) == answer
+    assert (
+        Answer(0, REPLY, f"capture-pre: recorded without the lock: {words}; hint: cni-capture doctor\n".encode())
+        == answer
+    )
     assert [words] == [record.facts["unlocked"] for record in node.records()]
     assert 0.2 <= elapsed < 5
 
@@ -179,7 +182,7 @@ def test_a_torn_record_is_removed_and_the_next_one_is_whole(node: Node) -> None:
         node.call("capture-pre", CALL)
         whole = node.log.read_bytes()
         node.log.write_bytes(whole + whole[:-1])
-        trouble = f"capture-post: removed a torn record of {len(whole) - 1} bytes\n"
+        trouble = f"capture-post: removed a torn record of {len(whole) - 1} bytes; hint: cni-capture doctor\n"
         assert Answer(0, REPLY, trouble.encode()) == node.call("capture-post", CALL)
         assert ["capture-pre", "capture-post"] == [record.probe for record in node.records()]
         node.log.unlink()

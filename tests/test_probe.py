@@ -209,7 +209,7 @@ def test_trouble_with_the_log_is_one_line_on_stderr_and_the_same_reply(node: Nod
     call = {**CALL, "CNI_CAPTURE_LOG_FORMAT": "ya\nml", "CNI_CAPTURE_LOG_FILE": f"{node.log.parent}/no/cni.log"}
     words = (
         f'{probe}: CNI_CAPTURE_LOG_FORMAT: \'ya\\\\nml\' is neither "text" nor "json"; ignored; '
-        f"not recorded: {node.log.parent}/no/cni.log: No such file or directory\n"
+        f"not recorded: {node.log.parent}/no/cni.log: No such file or directory; hint: cni-capture doctor\n"
     )
     assert Answer(0, RESULT, words.encode()) == node.call(probe, call, STDIN)
 
@@ -219,5 +219,5 @@ def test_a_bad_setting_costs_a_line_and_not_the_record(node: Node, probe: str) -
     """The default stands in for it, and the record is written."""
     call = {"CNI_COMMAND": "GC", "CNI_CAPTURE_LOCK_TIMEOUT": "soon"}
     words = "CNI_CAPTURE_LOCK_TIMEOUT: 'soon' is not a number of seconds from 0 to 60; ignored"
-    assert Answer(0, b"", f"{probe}: {words}\n".encode()) == node.call(probe, call)
+    assert Answer(0, b"", f"{probe}: {words}; hint: cni-capture doctor\n".encode()) == node.call(probe, call)
     assert [probe] == [record.probe for record in node.records()]

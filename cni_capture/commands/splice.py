@@ -24,7 +24,7 @@ Examples:
   Every plugin on its own:
     cni-capture splice --each
   One network of podman, which uses all that are there:
-    cni-capture splice /etc/cni/net.d/87-podman-bridge.conflist
+    cni-capture splice --around portmap /etc/cni/net.d/87-podman-bridge.conflist
   Back to what it was:
     cni-capture unsplice
 """

@@ -44,7 +44,7 @@ def test_a_torn_record_gives_way_to_the_next(log: Path, lock: Path) -> None:
             answer = injected(stdin, environ())
 
             assert (answer.status, answer.stdout) == (HEALTHY.status, HEALTHY.stdout)
-            assert answer.stderr == f"capture-pre: removed a torn record of {cut} bytes\n"
+            assert answer.stderr == f"capture-pre: removed a torn record of {cut} bytes; hint: cni-capture doctor\n"
             assert log.read_bytes().startswith(whole)
             assert len(records.of_log(log)) == 2
 

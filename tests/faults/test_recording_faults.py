@@ -25,7 +25,7 @@ Place = Callable[[Path], object]
 
 def assert_healthy_but(answer: Answer, words: str) -> None:
     """The answer of a healthy run, and exactly this one line on stderr."""
-    assert answer == Answer(HEALTHY.status, HEALTHY.stdout, f"capture-pre: {words}\n")
+    assert answer == Answer(HEALTHY.status, HEALTHY.stdout, f"capture-pre: {words}; hint: cni-capture doctor\n")
 
 
 def make_socket(path: Path) -> None:
@@ -216,7 +216,9 @@ def test_a_bad_setting_is_complained_of_and_the_default_used(log: Path, lock: Pa
         answer = injected(config(**keys), environ())
 
         assert (HEALTHY.status, HEALTHY.stdout) == (answer.status, answer.stdout)
-        assert re.fullmatch(rf"capture-pre: {re.escape(key)}: .*; ignored\n", answer.stderr), value
+        assert re.fullmatch(
+            rf"capture-pre: {re.escape(key)}: .*; ignored; hint: cni-capture doctor\n", answer.stderr
+        ), value
         assert number + 1 == len(records.of_log(log))
 
 
@@ -228,7 +230,9 @@ def test_a_path_that_cannot_be_one_falls_back_on_the_environment(log: Path, lock
 
     answer = injected(config(**{key: path}), env)
 
-    said = f"capture-pre: {re.escape(key)}: .*; ignored\n" if path != "" else ""  # how some writers leave a key out
+    said = (
+        f"capture-pre: {re.escape(key)}: .*; ignored; hint: cni-capture doctor\n" if path != "" else ""
+    )  # how some writers leave a key out
     assert (HEALTHY.status, HEALTHY.stdout) == (answer.status, answer.stdout)
     assert re.fullmatch(said, answer.stderr)
     assert len(records.of_log(log)) == 1

@@ -69,7 +69,7 @@ def test_a_backup_that_cannot_be_removed_stops_neither_rotation_nor_records(log:
 
     answers = [injected(stdin, environ(CNI_CONTAINERID=f"c{number}")) for number in range(3)]
 
-    said = f"capture-pre: {log}.2 could not be removed: Is a directory\n"
+    said = f"capture-pre: {log}.2 could not be removed: Is a directory; hint: cni-capture doctor\n"
     assert ["", said, said] == [answer.stderr for answer in answers]
     assert "c2" == records.of_bytes(log.read_bytes())[0]["container"]
     assert "c1" == records.of_bytes((log.parent / "cni.log.1").read_bytes())[0]["container"]
@@ -82,7 +82,7 @@ def test_a_rotation_that_is_not_possible_costs_no_record(log: Path, lock: Path) 
 
     answers = [injected(stdin, environ(CNI_CONTAINERID=f"c{number}")) for number in range(3)]
 
-    said = f"capture-pre: {log} could not be rotated: Is a directory\n"
+    said = f"capture-pre: {log} could not be rotated: Is a directory; hint: cni-capture doctor\n"
     assert ["", said, said] == [answer.stderr for answer in answers]
     assert ["c0", "c1", "c2"] == [record["container"] for record in records.of_bytes(log.read_bytes())]
 
@@ -103,7 +103,7 @@ def test_what_is_planted_where_the_log_was_moved_from_costs_no_record(
 
     answer = injected(stdin, environ(CNI_CONTAINERID="c1"))
 
-    assert answer.stderr == f"capture-pre: {log} is a symbolic link\n"
+    assert answer.stderr == f"capture-pre: {log} is a symbolic link; hint: cni-capture doctor\n"
     moved = records.of_bytes((log.parent / "cni.log.1").read_bytes())
     assert ["c0", "c1"] == [record["container"] for record in moved]
     assert not (log.parent / "victim").exists()

@@ -63,7 +63,9 @@ def test_a_lock_that_is_not_let_go_costs_the_time_allowed_and_no_record(
         seconds, answer = shortest(3, lambda: call(stdin))
 
     why = f"{lock} was locked for {timeout:g} s"
-    assert answer == Answer(0, HEALTHY.stdout, f"capture-pre: recorded without the lock: {why}\n")
+    assert answer == Answer(
+        0, HEALTHY.stdout, f"capture-pre: recorded without the lock: {why}; hint: cni-capture doctor\n"
+    )
     assert [why] * 3 == [record["unlocked"] for record in records.of_log(log)]
     assert timeout <= seconds < timeout + SPARE
 
@@ -120,7 +122,7 @@ def test_a_dead_mount_costs_the_time_allowed(tmp_path: Path, kind: str, dead: st
         "log": "not recorded: /mnt/dead/cni.log did not take it in time",
         "lock": "recorded without the lock: /mnt/dead/cni.lock was locked for 0.3 s",
     }
-    assert answer == Answer(0, HEALTHY.stdout, f"capture-pre: {words[dead]}\n")
+    assert answer == Answer(0, HEALTHY.stdout, f"capture-pre: {words[dead]}; hint: cni-capture doctor\n")
     assert recorded == {"log": 0, "lock": 3}[dead]
     assert seconds < 0.3 + SPARE
 
@@ -135,5 +137,9 @@ def test_a_live_mount_that_is_not_known_to_be_local_is_written_to_as_any(tmp_pat
 
         answer = call(too_large, prefix=inside.inside)
 
-        assert answer == Answer(0, HEALTHY.stdout, "capture-pre: not recorded: /mnt/cni.log: No space left on device\n")
+        assert answer == Answer(
+            0,
+            HEALTHY.stdout,
+            "capture-pre: not recorded: /mnt/cni.log: No space left on device; hint: cni-capture doctor\n",
+        )
         assert ["c1"] == [record["container"] for record in records.of_log(inside.path(Path("/mnt/cni.log")))]

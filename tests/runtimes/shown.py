@@ -19,7 +19,10 @@ _ROW = re.compile(r"^\d\d:\S+ +(?P<id>\S+) +(?P<verb>\S+) +(?P<pod>\S+) +(?P<ifn
 
 @dataclass(frozen=True)
 class Told:
-    """A row of `show`, less times: container and pod (`-` and the network in brackets where there are none)."""
+    """A row of `show`, less times: container and pod (`-` and the network in brackets where there are none).
+
+    A hop's label stands before its verdict, with a colon.
+    """
 
     container: str
     verb: str
@@ -28,9 +31,9 @@ class Told:
     verdict: str
 
 
-def assert_shown(host: Host) -> None:
+def assert_shown(host: Host, log_file: str = LOG) -> None:
     """`cni-capture show` tells each operation of the log, in order, with pod, verdict and address, and nothing else."""
-    log = host.path(LOG)
+    log = host.path(log_file)
     if not log.exists():
         return
     shown = subprocess.run(
@@ -56,21 +59,24 @@ def _operations(lines: list[str]) -> list[tuple[Told, list[str]]]:
     for line in lines:
         verb, container, ifname = (_variable(line, name) for name in ("COMMAND", "CONTAINERID", "IFNAME"))
         network = _fact(line, "network")
-        attachment = (network, container, ifname)
+        label = _fact(line, "label")
+        hop = f"{label}: " if label else ""
+        attachment = (network, container, ifname, label)
         if _fact(line, "side") == "entry":
             names = [_argument(line, "K8S_POD_NAMESPACE"), _argument(line, "K8S_POD_NAME")]
             pod = "/".join(filter(None, names)) or f"[{network}]"
             open_[attachment] = len(operations)
-            operations.append((Told(container[:12] or "-", verb, pod, ifname or "-", "no exit seen"), []))
+            operations.append((Told(container[:12] or "-", verb, pod, ifname or "-", f"{hop}no exit seen"), []))
         else:
             told, _ = operations[open_[attachment]]
-            told = Told(told.container, told.verb, told.pod, told.ifname, "ok")
+            told = Told(told.container, told.verb, told.pod, told.ifname, f"{hop}ok")
             operations[open_.pop(attachment)] = (told, _addresses(line) if verb == "ADD" else [])
     return operations
 
 
 def _verdict(result: str) -> str:
-    return next(verdict for verdict in ("ok", "no exit seen", result) if result.startswith(verdict))
+    match = re.match(r"(\w+: )?(ok|no exit seen)\b", result)
+    return match[0] if match else result
 
 
 def _variable(line: str, name: str) -> str:

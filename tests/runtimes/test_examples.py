@@ -10,6 +10,7 @@ import pytest
 
 from tests.runtimes import tools
 from tests.runtimes.host import CHECKOUT, Host
+from tests.runtimes.shown import assert_shown
 
 NET_D = CHECKOUT / "examples/net.d"
 SUBNET_ENV = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
@@ -41,6 +42,7 @@ def test_an_example_attaches_a_container_and_records_it(conflist: str, address: 
         added = host.run([*command, "add", "--new-netns", "--capability-args", json.dumps(PORTS), *options])
         host.run([*command, "del", *options])
         log = host.read("/tmp/cni.log")
+        assert_shown(host, "/tmp/cni.log")
 
     result = json.loads(added.stdout)
     assert result["ips"][0]["address"].startswith(address)

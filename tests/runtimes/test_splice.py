@@ -21,6 +21,7 @@ from tests.runtimes.cri import pod_config
 from tests.runtimes.host import Host
 from tests.runtimes.podman import Podman, bridge
 from tests.runtimes.probes import LOG, expected, logged
+from tests.runtimes.shown import assert_shown
 from tests.runtimes.test_containerd import Release, debian, newest
 from tests.runtimes.waiting import until
 
@@ -197,4 +198,5 @@ def test_podman_goes_on_through_splice_and_unsplice(archive: Path) -> None:
             podman(f"rm --force --time 0 {name}").check_returncode()
         assert [] == node.addresses("web")
         assert expected("ADD DEL", container, "web") == [seen for seen, _ in logged(host)]
+        assert_shown(host)
         assert 0 == node.run("uninstall").returncode

@@ -190,7 +190,7 @@ def test_a_log_that_cannot_be_written_is_told_after_a_call_that_succeeded(plugin
     """Once, after the plugin's own words, and the answer is the plugin's."""
     plugins.add("demo", "cat >/dev/null; echo out; echo err >&2; exit $STATUS")
     environ = {**PATH, "CNI_CAPTURE_LOG_FILE": str(tmp_path), "STATUS": "0"}
-    trouble = f"capture-wrap: not recorded: {tmp_path}: Is a directory\n".encode()
+    trouble = f"capture-wrap: not recorded: {tmp_path}: Is a directory; hint: cni-capture doctor\n".encode()
     assert Gone(0, b"out\n", b"err\n" + trouble) == plugins.wrapped("demo", env=environ)
     bad = {**environ, "CNI_CAPTURE_LOCK_TIMEOUT": "soon"}
     both = (
