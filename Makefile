@@ -1,3 +1,6 @@
+# What the tests with real parts need of Debian, by the names of tests/need.sh.
+REAL := ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace chattr
+
 # Where `make install` puts things, and the Python that runs them.
 PREFIX  ?= /opt/cni-capture
 CNI_BIN ?= /opt/cni/bin
@@ -31,7 +34,7 @@ check: $(VENV)/tests
 	$(RUN) pytest --numprocesses auto --ignore=tests/runtimes --ignore=tests/faults
 
 test: $(VENV)/tests
-	@tests/need.sh ip plugins iptables nft ping podman conmon dnsname containerd runc busybox logrotate strace chattr || true
+	@tests/need.sh $(REAL) || true
 	$(VENV)/bin/ruff check $(LINT)
 	$(VENV)/bin/ruff format --check $(LINT)
 	$(VENV)/bin/mypy
@@ -41,8 +44,9 @@ test-soak: $(VENV)/tests
 	$(RUN) tests.faults.soak 600
 
 bench: $(VENV)/tests
-	@tests/need.sh jq || true
+	@tests/need.sh jq $(REAL) || true
 	$(RUN) tests.bench
+	$(RUN) tests.bench.bench_show
 
 # The checkout's own Python: the tool alone for the demo, with test tools for the rest.
 $(VENV)/tool: pyproject.toml

@@ -3,7 +3,6 @@
 Imported only when asked for.
 """
 
-import _thread
 import posix
 
 import netifaces
@@ -25,33 +24,30 @@ def snapshot(netns: str) -> str:
 
 
 def _inside(netns: str) -> str:
-    """What is in the namespace, seen by a thread of its own: wherever that ends, the process stays where it is."""
-    seen: list[str] = []
-    done = _thread.allocate_lock()
-    done.acquire()
+    """Enter the namespace with this thread, see what is there, and go home.
 
-    def look() -> None:
-        seen.append(_seen_from(netns))
-        done.release()
-
-    _thread.start_new_thread(look, ())
-    done.acquire()
-    return seen[0]
-
-
-def _seen_from(netns: str) -> str:
-    """Enter the namespace with this thread, and see what is there."""
-    fd = -1
+    Where going home is not allowed (a rootless runtime's user namespace), the thread stays: who runs a plugin
+    afterwards looks with a thread that is done then.
+    """
+    home = there = -1
     try:
-        fd = posix.open(netns, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
-        setns(fd, _CLONE_NEWNET)
-        found = ",".join([_interface(name) for name in netifaces.interfaces()])
-    except Exception as error:  # raised in a thread, it would reach nobody
+        home = posix.open("/proc/thread-self/ns/net", posix.O_RDONLY | posix.O_CLOEXEC)
+        there = posix.open(netns, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK)
+        setns(there, _CLONE_NEWNET)
+        try:
+            found = ",".join([_interface(name) for name in netifaces.interfaces()])
+        finally:
+            try:
+                setns(home, _CLONE_NEWNET)
+            except OSError:
+                pass
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return f'"netnsError":{quote(f"{netns}: {reason}")}'
     finally:
-        if fd >= 0:
-            posix.close(fd)
+        for fd in (home, there):
+            if fd >= 0:
+                posix.close(fd)
     return f'"netns":[{found}]'
 
 

@@ -1,6 +1,7 @@
 """capture-wrap: stands in for one plugin, runs it, and writes down what it got, what it said and how it ended."""
 
 import _signal as signal  # type: ignore[import-not-found]
+import _thread
 import posix
 import sys
 import time
@@ -143,10 +144,24 @@ class _Stand:
         stderr: "bytes | None" = None,
     ) -> None:
         if self.call.verb != "VERSION":
-            source = self.real.settings
-            trouble = capture(self.probe, self.call, source, times, side, what, raw, text, self.facts, stderr)
-            if trouble:
-                self.troubles[trouble] = None  # said once, if it is the same with both records
+            done = _thread.allocate_lock()
+            done.acquire()
+
+            def work() -> None:
+                source = self.real.settings
+                trouble = capture(self.probe, self.call, source, times, side, what, raw, text, self.facts, stderr)
+                if trouble:
+                    self.troubles[trouble] = None  # said once, if it is the same with both records
+                done.release()
+
+            # In a thread, since a look at the interfaces may leave it in the container's namespace: the plugin is to
+            # run in the runtime's.
+            try:
+                _thread.start_new_thread(work, ())
+            except RuntimeError:
+                self.troubles["not recorded: this user or group may have no more threads"] = None
+            else:
+                done.acquire()
 
 
 def _environment() -> "Mapping[bytes, bytes]":

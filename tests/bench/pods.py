@@ -29,6 +29,7 @@ def rows(scratch: Path, rounds: int) -> Iterator[str]:
         without: list[float] = []
         with_probes: list[float] = []
         try:
+            tools.need("ip", "podman", "containerd", "runc")
             for _ in range(rounds):
                 without += start(plugins, _STARTS_IN_A_ROW)
                 with_probes += start(around(plugins, "text", first), _STARTS_IN_A_ROW)

@@ -21,16 +21,15 @@ class Command:
 
 
 def start(command: Command) -> int:
-    """Start a command, its output thrown away; return its process ID."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.dup2(os.open(command.stdin, os.O_RDONLY), 0)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.execve(command.argv[0], command.argv, command.environ)
-        finally:
-            os._exit(127)
-    return pid
+    """Start a command, its output thrown away; return its process ID.
+
+    By posix_spawn(3), as cheap as a runtime does it: a fork of this large process would cost a good part of a probe.
+    """
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, str(command.stdin), os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+    ]
+    return os.posix_spawn(command.argv[0], command.argv, command.environ, file_actions=actions)
 
 
 def finish(pid: int) -> None:
