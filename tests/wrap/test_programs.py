@@ -125,10 +125,7 @@ def test_a_locked_log_delays_a_plugin_but_does_not_stop_it(plugins: Plugins) -> 
         fcntl.flock(held, fcntl.LOCK_EX)
         answer = plugins.wrapped("demo", env={"PATH": os.defpath, "CNI_CAPTURE_LOCK_TIMEOUT": "0.1"})
     why = f"recorded without the lock: {plugins.node.lock} was locked for 0.1 s"
-    assert (
-        Gone(0, b"done\n", f"capture-wrap: {why}; hint: cni-capture doctor\n".encode())
-        == answer
-    )
+    assert Gone(0, b"done\n", f"capture-wrap: {why}; hint: cni-capture doctor\n".encode()) == answer
     assert ["entry", "exit"] == [record.facts["side"] for record in plugins.node.records()]
 
 
