@@ -1,7 +1,7 @@
 """What ran against what and was seen to be the same, as the table in README.md: nothing in it that was not run.
 
 A test hands over its rows when it has compared everything. After a complete run the block in README.md must be what was
-just seen; `WRITE_TABLE=1` in the environment rewrites it instead.
+just seen, as far as it speaks of the versions that this machine has; `WRITE_TABLE=1` in the environment rewrites it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,17 @@ class Table:
             records = sum(row.records for row in rows)
             lines.append((*key, " ".join(verbs), "; ".join(what), f"the same; {records} records, as expected"))
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def lines_by_versions(markdown: str) -> dict[tuple[str, ...], str]:
+    """The lines of a table by runtime, plugins and spec version."""
+    lines = markdown.splitlines()[2:]
+    return {tuple(line.strip("| ").split(" | ")[:3]): line for line in lines}
+
+
+def block(readme: str) -> str:
+    """What stands between the two marks of README.md."""
+    return readme.partition(BEGIN)[2].partition(END)[0]
 
 
 def replace_block(readme: str, markdown: str) -> str:
