@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -122,7 +121,8 @@ def test_what_is_swapped_while_calls_run_is_not_followed(sticky: Path, victim: P
     own = sticky / "own"
     own.mkdir()
     own.chmod(0o777)
-    command = [sys.executable, "-IS", "-c", PROGRAM.read_text(), str(sticky), str(victim), str(own / "x")]
+    # Not our own interpreter, which may be root's alone.
+    command = ["/usr/bin/python3", "-IS", "-c", PROGRAM.read_text(), str(sticky), str(victim), str(own / "x")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=ATTACKER, group=ATTACKER, extra_groups=[]
     ) as attacker:
