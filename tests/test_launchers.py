@@ -52,7 +52,7 @@ def test_an_installation_is_three_launchers_and_their_code(tmp_path: Path) -> No
     (code,) = _code(tmp_path)
     assert (True, 0o755) == (code.name.startswith(f"{__version__}-"), stat.S_IMODE(code.stat().st_mode))
     first = placed[0].read_text().splitlines()[0]
-    assert f"#!{os.path.realpath(SYSTEM)} -ISOO" == first
+    assert f"#!{os.path.realpath(sys.executable)} -ISOO" == first
 
 
 def test_a_launcher_does_all_that_a_call_can_ask_of_it(node: Node, installed: Callable[[str], Path]) -> None:
