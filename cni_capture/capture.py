@@ -9,7 +9,7 @@ from cni_capture.settings import Settings, read_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from cni_capture.call import Config
 
@@ -17,31 +17,46 @@ if TYPE_CHECKING:
 LAST_WORDS = 65536
 
 
-def capture(
-    probe: str,
-    call: Call,
-    source: "Config | None",
-    times: "Sequence[int]",
-    side: str,
-    what: str,
-    raw: bytes,
-    text: "str | None",
-    more: "Mapping[str, str] | None" = None,
-    stderr: "bytes | None" = None,
-) -> str:
-    """Record that `probe` saw `raw` as the `what` ("input", "output") of a call, on the `side` ("entry", "exit").
+class Sight:
+    """What a probe saw at one time: `raw` as the `what` ("input", "output") of a call, on one `side` ("entry", "exit").
 
-    `text` is `raw` decoded, where it is JSON. `source` is the object with our settings; `times` are when, in
-    nanoseconds since the epoch and of the monotonic clock. What only a stand-in for a plugin knows: `more` facts, as
-    JSON texts, and the plugin's `stderr`. Never raises: returns what was in the way, in words, or "".
+    `times` are when, in nanoseconds since the epoch and of the monotonic clock; `text` is `raw` decoded, where it is
+    JSON. What only a stand-in for a plugin knows: more `facts`, as JSON texts, and the plugin's `stderr`.
+    """
+
+    __slots__ = ("facts", "raw", "side", "stderr", "text", "times", "what")
+
+    def __init__(
+        self,
+        times: "tuple[int, int]",
+        side: str,
+        what: str,
+        raw: bytes,
+        text: "str | None",
+        facts: "Mapping[str, str] | None" = None,
+        stderr: "bytes | None" = None,
+    ) -> None:
+        self.times = times
+        self.side = side
+        self.what = what
+        self.raw = raw
+        self.text = text
+        self.facts = facts or {}
+        self.stderr = stderr
+
+
+def capture(probe: str, call: Call, source: "Config | None", sight: Sight) -> str:
+    """Record what `probe` saw of a call; `source` is the object with our settings.
+
+    Never raises: returns what was in the way, in words, or "".
     """
     try:
         settings = read_settings(source, call.environ)
-        facts = {"side": quote(side), **_describe(call, settings, times[1]), **(more or {})}
-        body = _seal(raw, text, settings, facts)
-        if stderr is not None:
-            facts["stderr"] = _last_words(stderr, settings)
-        record = Record(probe, posix.getpid(), times[0], call.environ, facts, what, body)
+        facts = {"side": quote(sight.side), **_describe(call, settings, sight.times[1]), **sight.facts}
+        body = _seal(sight.raw, sight.text, settings, facts)
+        if sight.stderr is not None:
+            facts["stderr"] = _last_words(sight.stderr, settings)
+        record = Record(probe, posix.getpid(), sight.times[0], call.environ, facts, sight.what, body)
 
         def line(unlocked: str) -> "list[bytes]":
             if unlocked:

@@ -4,7 +4,7 @@ import time
 
 from cni_capture import reply
 from cni_capture.call import INTERNAL, IO_FAILURE, Call, CNIError, read_config, read_verb
-from cni_capture.capture import capture
+from cni_capture.capture import Sight, capture
 from cni_capture.process import HINT, be, complain, read_soon, variables
 
 TYPE_CHECKING = False
@@ -38,10 +38,10 @@ def run(probe: str, environ: "Mapping[str, str]", stdin: "Reader", stdout: "Writ
     if call.verb == "VERSION":
         trouble = ""
     elif probe == "capture-post" and call.verb == "ADD" and not call.error:
-        trouble = capture(probe, call, call.config, times, side, "output", answer.encode(), answer)
+        trouble = capture(probe, call, call.config, Sight(times, side, "output", answer.encode(), answer))
     else:
         text = call.config.text if call.config else None
-        trouble = capture(probe, call, call.config, times, side, "input", call.stdin, text)
+        trouble = capture(probe, call, call.config, Sight(times, side, "input", call.stdin, text))
     try:
         stdout.write(answer.encode())
     finally:

@@ -9,7 +9,7 @@ from _io import FileIO
 
 from cni_capture import reply
 from cni_capture.call import INTERNAL, IO_FAILURE, Call, CNIError, quote, read_config, read_verb
-from cni_capture.capture import capture
+from cni_capture.capture import Sight, capture
 from cni_capture.libc import leave_no_core
 from cni_capture.plugin import CannotRun, Ended, find, run
 from cni_capture.process import HINT, be, complain, read_soon, variables
@@ -44,7 +44,7 @@ def stand_in(probe: str, environ: "Mapping[str, str]", stdin: "Reader", stdout: 
         return 0
     text = call.config.text if call.config else None
     source = settings_of(call.config) if call.config else None
-    trouble = capture(probe, call, source, times, "entry", "input", call.stdin, text)
+    trouble = capture(probe, call, source, Sight(times, "entry", "input", call.stdin, text))
     stdout.write(reply.error(call.error, call.config).encode() if call.error else b"")
     if trouble:
         complain(stderr, f"{probe}: {trouble}; {HINT}")
@@ -95,7 +95,7 @@ class _Stand:
                 path = find(self.real.type, paths.split(":") if paths else [])
                 self.facts["path"] = quote(path)
             finally:  # what it would have got is worth knowing, too
-                self._record(times, "entry", "input", config, self.real.config)
+                self._record(Sight(times, "entry", "input", config, self.real.config, self.facts))
             streams = [number for number, stream in ((1, sys.stdout), (2, sys.stderr)) if stream is not None]
             ended = run(path, _environment(), config, streams)
         except CannotRun as error:
@@ -112,14 +112,15 @@ class _Stand:
         """Answer as libcni, which does not find or start the plugin now, would have seen it."""
         self.call.error = CNIError(INTERNAL, str(error))
         answer = reply.error(self.call.error, self.call.config)
-        self._record((time.time_ns(), time.monotonic_ns()), "exit", "output", answer.encode(), answer)
+        times = time.time_ns(), time.monotonic_ns()
+        self._record(Sight(times, "exit", "output", answer.encode(), answer, self.facts))
         stdout.write(answer.encode())
         return 1
 
     def _record_end(self, ended: Ended) -> None:
         times = time.time_ns(), time.monotonic_ns()
         if posix.WIFSIGNALED(ended.status):
-            self.facts["signal"] = quote(_name(posix.WTERMSIG(ended.status)))
+            self.facts["signal"] = quote(signal_name(posix.WTERMSIG(ended.status)))
         else:
             self.facts["exitStatus"] = str(posix.WEXITSTATUS(ended.status))
         self.facts["milliseconds"] = f"{ended.nanoseconds / 1e6:.3f}"
@@ -132,24 +133,15 @@ class _Stand:
             text = read_config(raw).text
         except Exception:  # logs mixed in, two results, nothing at all: recorded as it is
             text = None
-        self._record(times, "exit", "output", raw, text, bytes(ended.stderr))
+        self._record(Sight(times, "exit", "output", raw, text, self.facts, bytes(ended.stderr)))
 
-    def _record(
-        self,
-        times: "tuple[int, int]",
-        side: str,
-        what: str,
-        raw: bytes,
-        text: "str | None",
-        stderr: "bytes | None" = None,
-    ) -> None:
+    def _record(self, sight: Sight) -> None:
         if self.call.verb != "VERSION":
             done = _thread.allocate_lock()
             done.acquire()
 
             def work() -> None:
-                source = self.real.settings
-                trouble = capture(self.probe, self.call, source, times, side, what, raw, text, self.facts, stderr)
+                trouble = capture(self.probe, self.call, self.real.settings, sight)
                 if trouble:
                     self.troubles[trouble] = None  # said once, if it is the same with both records
                 done.release()
@@ -187,7 +179,7 @@ def _has_room_for_two_cores() -> bool:
         return False
 
 
-def _name(number: int) -> str:
+def signal_name(number: int) -> str:
     """The name of a signal: SIGKILL, SIGRTMIN+2."""
     names = [name for name in dir(signal) if name[:3] == "SIG" and name[3] != "_" and getattr(signal, name) == number]
     return names[0] if names else f"SIGRTMIN+{number - signal.SIGRTMIN}"
