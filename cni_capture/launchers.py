@@ -29,8 +29,6 @@ import cni_capture
 from cni_capture.errors import UserError
 from cni_capture.reply import SUPPORTED
 
-PROBES = ("capture-pre", "capture-post")
-"""Those that go around a stretch of a chain."""
 _PROGRAMS = {"capture-pre": "probe", "capture-post": "probe", "capture-wrap": "wrap"}
 
 # What every call needs, in the order in which the modules import each other; the rest is imported where it is needed.

@@ -75,12 +75,17 @@ def _object(text: str) -> Config:
     return read_config(text.encode())
 
 
-def _member(config: Config, key: str) -> "tuple[int, int]":
-    """Where a member of the object begins and ends, with one comma. `key` has no quotation mark in it."""
-    text = config.text
-    start, end = config.spans[key]
+def key_start(config: Config, key: str) -> int:
+    """Where the key of a member begins. `key` has no quotation mark in it."""
     # Backwards to the colon, and over the key, in whatever spelling.
-    start = text.rindex('"', 0, text.rindex('"', 0, text.rindex(":", 0, start)))
+    text = config.text
+    return text.rindex('"', 0, text.rindex('"', 0, text.rindex(":", 0, config.spans[key][0])))
+
+
+def _member(config: Config, key: str) -> "tuple[int, int]":
+    """Where a member of the object begins and ends, with one comma."""
+    text = config.text
+    start, end = key_start(config, key), config.spans[key][1]
     after = skip_space(text, end)
     if text[after] == ",":
         return start, skip_space(text, after + 1)

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,12 +15,15 @@ import pytest
 from cni_capture import launchers
 from cni_capture.commands import main
 from cni_capture.conf import splicing
-from cni_capture.conf.conflist import Plan
+from cni_capture.conf.plan import Plan
 from cni_capture.conf.splicing import Places
 from cni_capture.errors import UserError
-from tests.node import BIN, PROBES, Node
+from tests.node import BIN, PROBES, PROGRAMS, Node
 
 BRIDGE = '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}'
+
+
+PAIR = Plan()
 
 
 class Patient:
@@ -30,17 +34,23 @@ class Patient:
         self.places = Places(folder / "net.d", folder / "bin", folder / "state")
         for directory in (folder / "net.d", folder / "bin"):
             directory.mkdir()
-        for probe in PROBES:
-            (folder / "bin" / probe).symlink_to(BIN / probe)
+        for program in PROGRAMS:
+            (folder / "bin" / program).symlink_to(BIN / program)
+        for plugin in ("bridge", "host-local"):
+            (folder / "bin" / plugin).touch()
         self.path = folder / "net.d" / "10-pods.conflist"
         self.path.write_text(BRIDGE)
         self.splice()
         self._capfd = capfd
 
-    def splice(self, force: bool = False) -> None:
+    def splice(self, plan: Plan = PAIR, force: bool = False) -> None:
         paths = {"logFile": str(self.node.log), "lockFile": str(self.node.lock)}
-        plan = Plan(settings={**paths, "lockTimeout": 0.2, "logFormat": "json"})
+        plan = replace(plan, settings={**paths, "lockTimeout": 0.2, "logFormat": "json"})
         splicing.splice(self.path, plan, self.places, force=force)
+
+    def edit(self, old: str, new: str) -> None:
+        assert old in self.path.read_text()
+        self.path.write_text(self.path.read_text().replace(old, new))
 
     def call(self, verb: str, container: str = "web", netns: str = "/no/such/netns") -> None:
         """A call of the chain, as a runtime makes it."""
@@ -90,6 +100,44 @@ log {patient.node.log}
   ok    2 records, the last one 0 seconds ago
 """
     assert (0, expected.splitlines(), "") == (code, lines, stderr)
+
+
+IPAM = BRIDGE.replace('"bridge"', '"bridge", "ipam": {"type": "host-local"}')
+WRAPS = Plan(wrap_all=True, ipam=True)
+
+
+@pytest.mark.parametrize("name", ["10-pods.conflist", "10-pods.conf"])
+def test_a_node_that_captures_with_wraps_is_well(patient: Patient, name: str) -> None:
+    """They are shown as splice shows them; only what the file makes runtimes call is asked; theirs is the log."""
+    patient.path.unlink()
+    patient.path = patient.path.with_name(name)
+    single = '{"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "ipam": {"type": "host-local"}}'
+    patient.path.write_text(IPAM if name.endswith("list") else single)
+    patient.splice(WRAPS)
+    for probe in PROBES:
+        (patient.path.parents[1] / "bin" / probe).unlink()
+    code, stdout, _ = patient.ask()
+    expected = f"""\
+network configuration
+  ok    the runtimes use {patient.path}: network pods, cniVersion 1.0.0
+  ok    the probes are in it: capture-wrap(bridge)+capture-wrap(host-local)
+
+probes in {patient.places.cni_bin}
+  ok    capture-wrap runs and answers VERSION
+
+log {patient.node.log}
+  ok    the lock {patient.node.lock} is free
+  ok    {patient.node.log} can be written
+"""
+    assert (0, expected.splitlines()) == (code, stdout.splitlines()[:10])
+
+
+def test_all_programs_are_asked_where_none_is_in_use_yet(patient: Patient) -> None:
+    """Whatever will be spliced."""
+    splicing.unsplice(patient.path, patient.places)
+    code, stdout, _ = patient.ask()
+    assert [f"  ok    {program} runs and answers VERSION" for program in PROGRAMS] == stdout.splitlines()[-3:]
+    assert 1 == code
 
 
 def test_no_records_yet_is_a_warning(patient: Patient) -> None:
@@ -151,7 +199,76 @@ def _post_missing(patient: Patient) -> tuple[str, str, str]:
 def _harmful_place(patient: Patient) -> tuple[str, str, str]:
     patient.path.write_text(BRIDGE.replace("bridge", "loopback"))
     patient.splice(force=True)
-    return "warn", "behind a probe loopback leaves lo out of its result", "--force does it all the same"
+    hint = "wrap it: --wrap loopback; --force does it all the same"
+    return "warn", "behind a probe loopback leaves lo out of its result", hint
+
+
+def _no_plugin_named(patient: Patient) -> tuple[str, str, str]:
+    patient.path.write_text(BRIDGE.replace("bridge", "capture-wrap"))
+    what = f'{patient.path}, plugin 1: no object "capture" that names the plugin to stand in for'
+    return "FAIL", what, 'to stand in for a bridge, {"type": "capture-wrap", "capture": {"type": "bridge"}, ...}'
+
+
+def _wrapped(patient: Patient, text: str = IPAM, plan: Plan = WRAPS, force: bool = False) -> Path:
+    """Wrapped, whatever was there before; the plugin directory."""
+    patient.path.write_text(text)
+    patient.splice(plan, force)
+    assert patient.places.cni_bin
+    return patient.places.cni_bin
+
+
+def _plugin_missing(patient: Patient) -> tuple[str, str, str]:
+    plugins = _wrapped(patient)
+    (plugins / "bridge").unlink()
+    what = f"{patient.path}, plugin 1: there is no bridge in {plugins}, and capture-wrap stands in for it"
+    return "FAIL", what, 'put it there, or correct its name in "capture"'
+
+
+def _ipam_plugin_missing(patient: Patient) -> tuple[str, str, str]:
+    plugins = _wrapped(patient, plan=Plan(ipam=True))
+    (plugins / "host-local").unlink()
+    what = f"{patient.path}, plugin 1: there is no host-local in {plugins}, and capture-wrap stands in for it"
+    return "FAIL", what, 'put it there, or correct its name in "capture"'
+
+
+def _settings_beside(patient: Patient) -> tuple[str, str, str]:
+    _wrapped(patient)
+    patient.edit('"capture": {"type": "bridge"', '"logFormat": "json", "logFile": "/x", "capture": {"type": "bridge"')
+    beside = 'logFile, logFormat beside "capture": bridge gets that, and capture-wrap does not'
+    hint = 'our settings stand in "capture"; cni-capture splice writes them there'
+    return "warn", f"{patient.path}, plugin 1: {beside}", hint
+
+
+def _settings_beside_in_ipam(patient: Patient) -> tuple[str, str, str]:
+    _wrapped(patient)
+    patient.edit('"capture": {"type": "host-local"', '"lockTimeout": 1, "capture": {"type": "host-local"')
+    beside = 'lockTimeout beside "capture": host-local gets that, and capture-wrap does not'
+    hint = 'our settings stand in "capture"; cni-capture splice writes them there'
+    return "warn", f"{patient.path}, plugin 1: {beside}", hint
+
+
+def _harmful_wrap(patient: Patient) -> tuple[str, str, str]:
+    _wrapped(patient, IPAM.replace('"bridge"', '"bridge", "bridge": "cni-podman0"'), Plan(ipam=True), force=True)
+    what = "podman would no longer find the network's subnets, and give the subnets to the next network as well"
+    return "warn", what, "--force does it all the same"
+
+
+def _bad_setting_of_a_wrap(patient: Patient) -> tuple[str, str, str]:
+    _wrapped(patient, BRIDGE, Plan(wrap_all=True))
+    patient.edit('"json"', '"yaml"')
+    what = 'logFormat: \'yaml\' is neither "text" nor "json"; ignored'
+    return "warn", what, "the probes use the default; cni-capture splice writes it anew"
+
+
+def _wrap_missing(patient: Patient) -> tuple[str, str, str]:
+    plugins = _wrapped(patient)
+    (plugins / "capture-wrap").unlink()
+    return "FAIL", "there is no capture-wrap", f"cni-capture install --cni-bin {plugins}"
+
+
+def _nothing_but_probes(patient: Patient) -> tuple[str, str, str]:
+    patient.edit('{"type": "bridge"},', "")
+    return "FAIL", f"{patient.path}: nothing but probes in it", "put the plugins in by hand, or remove the file"
 
 
 def _probe_missing(patient: Patient) -> tuple[str, str, str]:
@@ -254,6 +371,15 @@ def _never_deleted(patient: Patient) -> tuple[str, str, str]:
         _broken_neighbour,
         _post_missing,
         _harmful_place,
+        _no_plugin_named,
+        _plugin_missing,
+        _ipam_plugin_missing,
+        _settings_beside,
+        _settings_beside_in_ipam,
+        _harmful_wrap,
+        _bad_setting_of_a_wrap,
+        _wrap_missing,
+        _nothing_but_probes,
         _probe_missing,
         _no_run_bit,
         _no_interpreter,
@@ -275,6 +401,13 @@ def test_what_is_wrong_is_found(patient: Patient, break_: Break) -> None:
     assert expected in troubles
     assert int("FAIL" in {status for status, _, _ in troubles}) == code
     assert int(expected[0] == "FAIL") == code
+
+
+def test_settings_that_the_plugin_has_for_itself_are_no_mistake(patient: Patient) -> None:
+    """multus has a log of its own under the same key."""
+    plugins = _wrapped(patient, BRIDGE.replace('"bridge"', '"multus", "logFile": "/x"'), Plan(wrap_all=True))
+    (plugins / "multus").touch()
+    assert ["no records yet"] == [what for _, what, _ in patient.troubles()[1]]
 
 
 def test_a_held_lock_is_told_with_its_holder(patient: Patient) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cni_capture.conf import confdir, splicing
-from cni_capture.conf.conflist import Plan
-from cni_capture.conf.conflist import splice as spliced
+from cni_capture.conf.plan import Plan
+from cni_capture.conf.probes import splice as spliced
 from cni_capture.conf.save import Changed, save
 from cni_capture.conf.splicing import Places, splice, unsplice
 from tests.node import BIN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 from cni_capture.commands import main
 from cni_capture.conf import splicing
 from cni_capture.conf.backups import Backups, Left, digest
-from tests.node import BIN, PROBES
+from tests.node import BIN, PROBES, PROGRAMS
 
 BRIDGE = """{
   "cniVersion": "1.0.0",
@@ -26,8 +27,8 @@ BRIDGE = """{
   ]
 }"""
 STAY = (
-    "cni-capture: capture-pre and capture-post stay in the plugin directory: runtimes may call them for containers "
-    "that started with them\n"
+    "cni-capture: the probes stay in the plugin directory: runtimes may call them for containers that started with "
+    "them\n"
 )
 
 Run = Callable[..., tuple[int, str, str]]
@@ -174,6 +175,94 @@ def test_the_file_of_a_single_plugin_becomes_a_list_and_back(node: Node, suffix:
     assert ({path.name, "20-last.conflist"}, text) == (set(os.listdir(node.conf_dir)), path.read_text())
 
 
+CHAIN = """{
+  "cniVersion": "1.0.0",
+  "name": "pods",
+  "plugins": [
+    {"type": "bridge", "ipam": {"type": "host-local"}},
+    {"type": "portmap"}
+  ]
+}"""
+
+
+@pytest.mark.parametrize(
+    ("options", "titles"),
+    [
+        (["--wrap", "bridge"], "capture-wrap(bridge) portmap"),
+        (["--wrap", "bridge", "--wrap", "portmap"], "capture-wrap(bridge) capture-wrap(portmap)"),
+        (["--wrap-all"], "capture-wrap(bridge) capture-wrap(portmap)"),
+        (["--wrap", "bridge", "--ipam"], "capture-wrap(bridge)+capture-wrap(host-local) portmap"),
+        (["--wrap-all", "--ipam"], "capture-wrap(bridge)+capture-wrap(host-local) capture-wrap(portmap)"),
+        (["--ipam"], "bridge+capture-wrap(host-local) portmap"),
+    ],
+)
+def test_plugins_are_wrapped_and_come_back(node: Node, options: list[str], titles: str) -> None:
+    """With or without what is in the state directory; a pair that was there before goes, and so does a wrap for one."""
+    path = node.put("10-pods.conflist", CHAIN)
+    node.run("splice")
+    assert (0, f"spliced {path}: {titles}\n", "") == node.run("splice", *options)
+    wrapped = path.read_text()
+    assert (0, "", f"cni-capture: {path} is spliced like this already\n") == node.run("splice", *options)
+    assert (0, f"spliced {path}: capture-pre bridge portmap capture-post\n", "") == node.run("splice")
+    assert (0, f"unspliced {path}\n", STAY) == node.run("unsplice")
+    assert CHAIN == path.read_text()
+    path.write_text(wrapped)
+    assert (0, f"unspliced {path}\n", STAY) == node.run("unsplice")
+    assert CHAIN == path.read_text()
+
+
+def test_a_wrap_stands_in_the_entry_of_its_plugin(node: Node) -> None:
+    """As diff -u shows it: the type changes, and one line is new."""
+    path = node.put("10-pods.conflist", BRIDGE)
+    capture = node.entry("bridge", ', "label": "x"')
+    expected = f"""\
+--- {path}
++++ {path}
+@@ -3,7 +3,8 @@
+   "name": "pods",
+   "plugins": [
+     {{
+-      "type": "bridge"
++      "type": "capture-wrap",
++      "capture": {capture}
+     }}
+   ]
+ }}
+\\ No newline at end of file
+"""
+    assert (0, expected, "") == node.run("splice", "--wrap", "bridge", "--label", "x", "--dry-run")
+    assert BRIDGE == path.read_text()
+
+
+@pytest.mark.parametrize("suffix", [".conf", ".json"])
+@pytest.mark.parametrize("state", ["known", "lost"])
+def test_the_file_of_a_single_plugin_is_wrapped_in_place(node: Node, suffix: str, state: str) -> None:
+    """It needs no list: the same file and the same name, there and back; a pair instead makes a list of it."""
+    text = '{"cniVersion": "0.3.1", "name": "pods", "type": "bridge"}\n'
+    path = node.put(f"10-pods{suffix}", text)
+    assert (0, f"spliced {path}: capture-wrap(bridge)\n", "") == node.run("splice", "--wrap", "bridge")
+    wrapped = text.replace('"bridge"', f'"capture-wrap", "capture": {node.entry("bridge")}')
+    assert ([path.name], wrapped) == (os.listdir(node.conf_dir), path.read_text())
+    if state == "lost":
+        shutil.rmtree(node.state)
+    assert (0, f"unspliced {path}\n", STAY) == node.run("unsplice")
+    assert ([path.name], text) == (os.listdir(node.conf_dir), path.read_text())
+
+
+def test_the_file_of_a_single_plugin_goes_from_wrap_to_pair_and_back(node: Node) -> None:
+    """A list stays a list while it is ours; afterwards it is the first file, and nothing is kept of it."""
+    text = '{"cniVersion": "0.3.1", "name": "pods", "type": "bridge"}\n'
+    path = node.put("10-pods.json", text)
+    target = path.with_suffix(".conflist")
+    node.run("splice", "--wrap-all")
+    assert (0, f"spliced {target}: capture-pre bridge capture-post\n", "") == node.run("splice")
+    assert [target] == [Path(left.path) for left in Backups(node.state).all()]
+    assert (0, f"spliced {target}: capture-wrap(bridge)\n", "") == node.run("splice", "--wrap-all", path)
+    assert [target.name] == os.listdir(node.conf_dir)
+    assert (0, f"unspliced {path}\n", STAY) == node.run("unsplice")
+    assert ([path.name], text, []) == (os.listdir(node.conf_dir), path.read_text(), list(Backups(node.state).all()))
+
+
 def test_a_single_plugin_that_its_owner_has_put_there_again_stays(node: Node) -> None:
     """Unsplicing removes our list, and does not put an old version over the new."""
     path = node.put("10-pods.conf", '{"cniVersion": "0.3.1", "name": "pods", "type": "bridge"}')
@@ -267,6 +356,30 @@ def test_probes_that_do_not_run_are_noticed(node: Node, tmp_path: Path, content:
     assert f"{node.bin}/capture-post {message}" in _refused(node)[0]
 
 
+@pytest.mark.parametrize(("option", "program"), [("--wrap-all", "capture-wrap"), ("--each", "capture-post")])
+def test_only_what_runtimes_will_call_must_be_there(node: Node, tmp_path: Path, option: str, program: str) -> None:
+    """A wrap needs no pair, and a pair no wrap."""
+    node.put("10-pods.conflist", BRIDGE)
+    node.bin = tmp_path / "bin"
+    node.bin.mkdir()
+    for name in {*PROGRAMS} - {program}:
+        (node.bin / name).symlink_to(BIN / name)
+    assert f"there is no {program} in {node.bin}" == _refused(node, option)[0]
+    (node.bin / program).symlink_to(BIN / program)
+    for name in {"--wrap-all": PROBES, "--each": ["capture-wrap"]}[option]:
+        (node.bin / name).unlink()
+    assert 0 == node.run("splice", option)[0]
+
+
+def test_a_wrap_that_cannot_be_undone_is_refused(node: Node) -> None:
+    """By splice and by unsplice: only its author knows what it stands in for."""
+    path = node.put("10-pods.conflist", BRIDGE.replace("bridge", "capture-wrap"))
+    message = f'{path}, plugin 1: no object "capture" that names the plugin to stand in for'
+    hint = 'to stand in for a bridge, {"type": "capture-wrap", "capture": {"type": "bridge"}, ...}'
+    assert (message, hint) == _refused(node)
+    assert (2, "", f"cni-capture: {message}\nhint: {hint}\n") == node.run("unsplice")
+
+
 def test_a_version_that_the_probes_do_not_speak_is_refused(node: Node) -> None:
     """They would answer with an error."""
     path = node.put("10-pods.conflist", BRIDGE.replace("1.0.0", "0.5.0"))
@@ -302,8 +415,10 @@ def test_a_probe_in_a_harmful_first_place_takes_force(node: Node) -> None:
     """The reason and another way are named; nothing hinders who knows better."""
     path = node.put("10-pods.conflist", BRIDGE.replace("bridge", "cilium-cni"))
     reason = "behind a probe cilium-cni refuses to run: CNI PrevResult supplied, but not in chaining mode"
-    assert (f"{path}: {reason}", "--force does it all the same") == _refused(node)
+    hint = "wrap it: --wrap cilium-cni; --force does it all the same"
+    assert (f"{path}: {reason}", hint) == _refused(node)
     assert (0, f"spliced {path}: capture-pre cilium-cni capture-post\n", "") == node.run("splice", "--force")
+    assert (0, f"spliced {path}: capture-wrap(cilium-cni)\n", "") == node.run("splice", "--wrap", "cilium-cni")
 
 
 def test_a_link_is_not_followed(node: Node, tmp_path: Path) -> None:
@@ -326,12 +441,25 @@ def test_what_is_no_conflist_is_refused(node: Node, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--around", "bridge", "--each"], ["--label", "x", "--each"], ["--redact", "x", "--no-redact"]]
+    "options",
+    [
+        ["--around", "bridge", "--each"],
+        ["--around", "bridge", "--wrap"],
+        ["--around", "bridge", "--wrap-all"],
+        ["--around", "bridge", "--ipam"],
+        ["--each", "--wrap"],
+        ["--each", "--wrap-all"],
+        ["--each", "--ipam"],
+        ["--wrap", "bridge", "--wrap-all"],
+        ["--label", "x", "--each"],
+        ["--label", "x", "--wrap-all"],
+        ["--redact", "x", "--no-redact"],
+    ],
 )
 def test_options_that_exclude_each_other_are_a_usage_error(node: Node, options: list[str]) -> None:
     """Exit code 2, and nothing done."""
     node.put("10-pods.conflist", BRIDGE)
-    code, stdout, stderr = node.run("splice", *options)
+    code, stdout, stderr = node.run("splice", *options, *(["x"] if options[-1] == "--wrap" else []))
     expected = f"Error: {options[0]} and {options[-1]} exclude each other"
     assert (2, "", expected) == (code, stdout, stderr.splitlines()[-1])
 
@@ -371,13 +499,14 @@ def test_who_waits_too_long_is_told_for_what(node: Node, monkeypatch: pytest.Mon
 def test_the_plugin_directory_is_where_the_plugins_are(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without --cni-bin: the first of the usual ones that has a plugin of this network; probes do not count."""
+    """Without --cni-bin: the first of the usual ones that has a plugin of this network; ours do not count."""
     first, second = tmp_path / "first", tmp_path / "second"
-    for folder, names in ((first, PROBES), (second, ("bridge",))):
+    for folder, names in ((first, PROGRAMS), (second, ("bridge",))):
         folder.mkdir()
         for name in names:
             (folder / name).touch()
     monkeypatch.setattr(splicing, "PLUGIN_DIRS", (first, second))
-    path = node.put("10-pods.conflist", BRIDGE)
-    assert 2 == main(["splice", f"--conf-dir={node.conf_dir}", f"--state-dir={node.state}", str(path)])
-    assert f"there is no capture-pre in {second}" in node._capfd.readouterr().err
+    for text in (BRIDGE, BRIDGE.replace('"bridge"', '"capture-wrap", "capture": {"type": "bridge"}')):
+        path = node.put("10-pods.conflist", text)
+        assert 2 == main(["splice", f"--conf-dir={node.conf_dir}", f"--state-dir={node.state}", str(path)])
+        assert f"there is no capture-pre in {second}" in node._capfd.readouterr().err

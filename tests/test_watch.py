@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import watchfiles
 
-from cni_capture.conf import conflist
-from cni_capture.conf.conflist import Plan
+from cni_capture.conf import probes
+from cni_capture.conf.plan import Plan
 from cni_capture.conf.splicing import Places
 from cni_capture.conf.watching import SETTLED, Pace, Watcher
 from cni_capture.errors import UserError
@@ -71,7 +72,7 @@ class Kept:
     def is_spliced(self, name: str, text: str) -> bool:
         """Whether a file is `text` with the probes in it, and nothing else."""
         try:
-            return self.path(name).read_bytes() == conflist.splice(text.encode(), self.plan)
+            return self.path(name).read_bytes() == probes.splice(text.encode(), self.plan)
         except FileNotFoundError:
             return False
 
@@ -156,6 +157,26 @@ def test_a_rewritten_network_is_spliced_again(kept: Kept, write: Callable[[Path,
     assert {LAST} == others
     kept.end()
     assert [f"{word}: {first}" for word in ("spliced", "spliced again", "spliced again")] == kept.said
+
+
+def test_plugins_of_a_rewritten_network_are_wrapped_again(kept: Kept) -> None:
+    """In a list, and in the file of a single plugin, which stays what it is; a plugin that is new in it as well."""
+    path, last = kept.path("10-calico.conflist"), kept.path("00-single.conf")
+    kept.plan = replace(kept.plan, wrap_all=True)
+    path.write_text(CALICO)
+    watcher = kept.watch()
+    kept.until_spliced(path.name, CALICO)
+    more = CALICO.replace("]", ', {"type": "bandwidth"}]')
+    as_calico(path, more)
+    kept.until_spliced(path.name, more)
+    single = '{"cniVersion": "0.3.1", "name": "x", "type": "calico"}'
+    for _ in range(2):
+        as_multus(last, single)
+        kept.until_spliced(last.name, single)
+    kept.end()
+    watcher.unsplice()
+    texts = {each.name: each.read_text() for each in kept.places.conf_dir.iterdir()}
+    assert {last.name: single, path.name: more} == texts
 
 
 def test_a_network_that_comes_first_is_followed(kept: Kept) -> None:
@@ -278,6 +299,18 @@ def test_the_command_leaves_the_network_as_it_was(kept: Kept, number: signal.Sig
     said = f"cni-capture: spliced: {path}\ncni-capture: unspliced: {path}\n"
     said += "\n" * (number == signal.SIGINT)  # the line break after ^C
     assert (code, ("", said), CALICO) == (watching.returncode, output, path.read_text())
+
+
+def test_the_command_wraps_as_splice_does(kept: Kept) -> None:
+    """The options are the same."""
+    path = kept.path("10-calico.conflist")
+    path.write_text(CALICO)
+    words = _command(kept, "watch", "--unsplice-on-exit", "--wrap", "portmap")
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as watching:
+        until(lambda: '"capture": {"type": "portmap", "logFormat": "json", ' in path.read_text(), "it is wrapped")
+        watching.terminate()
+        watching.wait(20)
+    assert CALICO == path.read_text()
 
 
 def test_a_folder_is_watched_once_and_unsplice_knows(kept: Kept) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from cni_capture import launchers
+from cni_capture.commands.places import installation_options
 
 
 @click.command(
@@ -16,22 +17,9 @@ Examples:
   cni-capture install --prefix ~/cni-capture --cni-bin ~/cni/bin
 """
 )
-@click.option(
-    "--prefix",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
-    default="/opt/cni-capture",
-    show_default=True,
-    help="Folder for the probes' code.",
-)
-@click.option(
-    "--cni-bin",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
-    default="/opt/cni/bin",
-    show_default=True,
-    help="Plugin directory of the runtimes.",
-)
+@installation_options
 def command(prefix: Path, cni_bin: Path) -> None:
-    """Install capture-pre and capture-post into the plugin directory.
+    """Install capture-pre, capture-post and capture-wrap into the plugin directory.
 
     Safe while containers start: launchers are renamed into place, after each has answered VERSION. Installing again
     upgrades.

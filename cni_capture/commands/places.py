@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from cni_capture.conf import backups, confdir
-from cni_capture.conf.conflist import Plan
+from cni_capture.conf.plan import Plan
 from cni_capture.conf.splicing import Places, settings_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +49,28 @@ def places_of(options: dict[str, Any]) -> Places:
     return Places(options.pop("conf_dir"), options.pop("cni_bin"), options.pop("state_dir"))
 
 
+def installation_options(command: F) -> F:
+    """--prefix and --cni-bin, of those who put the probes there and remove them: `prefix` and `cni_bin`."""
+    for option in (
+        click.option(
+            "--cni-bin",
+            type=_FOLDER,
+            default="/opt/cni/bin",
+            show_default=True,
+            help="Plugin directory of the runtimes.",
+        ),
+        click.option(
+            "--prefix",
+            type=_FOLDER,
+            default="/opt/cni-capture",
+            show_default=True,
+            help="Folder of the probes' code.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def plan_options(command: F) -> F:
     """Where the probes go and how they record; plan_of() takes them."""
     for option in (
@@ -62,8 +84,11 @@ def plan_options(command: F) -> F:
         click.option("--lock-file", metavar="PATH", help="Shared by all probes of one log."),
         click.option("--log-file", metavar="PATH", help="Default: /tmp/cni.log."),
         click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True),
+        click.option("--ipam", is_flag=True, help="Wrap the IPAM plugins that these call; alone: those of the chain."),
+        click.option("--wrap-all", is_flag=True, help="Wrap every plugin."),
+        click.option("--wrap", multiple=True, metavar="TYPE", help="Wrap the plugins of this type. Repeatable."),
         click.option("--each", is_flag=True, help="A pair around every plugin, labelled with the plugin's type."),
-        click.option("--around", metavar="TYPE", default="", help="Around the plugin of this type only."),
+        click.option("--around", metavar="TYPE", default="", help="A pair around the plugin of this type only."),
     ):
         command = option(command)
     return command
@@ -72,10 +97,15 @@ def plan_options(command: F) -> F:
 def plan_of(options: dict[str, Any]) -> Plan:
     """Take the values of plan_options out of a command's options. Raises UserError, click.UsageError."""
     around, each = options.pop("around"), options.pop("each")
+    wrap, wrap_all, ipam = tuple(dict.fromkeys(options.pop("wrap"))), options.pop("wrap_all"), options.pop("ipam")
     label, redact, no_redact = options.pop("label"), list(options.pop("redact")), options.pop("no_redact")
+    pairs, wraps = {"--around": around, "--each": each}, {"--wrap": wrap, "--wrap-all": wrap_all, "--ipam": ipam}
     for one, other, both in (
+        *((pair, wrap_, pairs[pair] and wraps[wrap_]) for pair in pairs for wrap_ in wraps),
         ("--around", "--each", around and each),
+        ("--wrap", "--wrap-all", wrap and wrap_all),
         ("--label", "--each", label and each),
+        ("--label", "--wrap-all", label and wrap_all),
         ("--redact", "--no-redact", redact and no_redact),
     ):
         if both:
@@ -91,6 +121,6 @@ def plan_of(options: dict[str, Any]) -> Plan:
         "redact": False if no_redact else redact or None,
         "label": label,
     }
-    plan = Plan(around, each, {key: value for key, value in settings.items() if value is not None})
+    plan = Plan(around, each, wrap, wrap_all, ipam, {k: value for k, value in settings.items() if value is not None})
     settings_of(plan)
     return plan

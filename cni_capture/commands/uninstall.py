@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cni_capture import launchers
-from cni_capture.commands.places import conf_dir_option
+from cni_capture.commands.places import conf_dir_option, installation_options
 from cni_capture.conf import confdir
 from cni_capture.errors import UserError
 
@@ -19,20 +19,7 @@ Examples:
   cni-capture uninstall --cni-bin ~/cni/bin
 """
 )
-@click.option(
-    "--prefix",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
-    default="/opt/cni-capture",
-    show_default=True,
-    help="Folder of the probes' code.",
-)
-@click.option(
-    "--cni-bin",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
-    default="/opt/cni/bin",
-    show_default=True,
-    help="Plugin directory of the runtimes.",
-)
+@installation_options
 @conf_dir_option
 @click.option(
     "--cache-dir",

@@ -25,11 +25,12 @@ Examples:
 @conf_dir_option
 @state_dir_option
 def command(conflist_: Path | None, dry_run: bool, conf_dir: Path, state_dir: Path) -> None:
-    """Take our entries out of CONFLIST, by default out of every file in --conf-dir that has some.
+    """Take all that is ours out of CONFLIST, by default out of every file in --conf-dir that has some.
 
     A file that nobody has changed since it was spliced is afterwards what it was, byte for byte; of another one only
-    the entries go. The probes themselves stay where they are, as runtimes may call them for containers that started
-    with them: `cni-capture uninstall` removes them, once those containers are gone.
+    our entries and wraps go, those made by hand as well. The probes themselves stay where they are, as runtimes may
+    call them for containers that started with them: `cni-capture uninstall` removes them, once those containers are
+    gone.
     """
     places = Places(conf_dir, state=state_dir)
     paths = [conflist_] if conflist_ else list(confdir.with_probes(places.conf_dir))
@@ -49,7 +50,7 @@ def command(conflist_: Path | None, dry_run: bool, conf_dir: Path, state_dir: Pa
             click.echo("cni-capture: cni-capture watch is at work there, and puts them back: end it first", err=True)
     if not dry_run:
         click.echo(
-            "cni-capture: capture-pre and capture-post stay in the plugin directory: runtimes may call them for "
-            "containers that started with them",
+            "cni-capture: the probes stay in the plugin directory: runtimes may call them for containers that started "
+            "with them",
             err=True,
         )

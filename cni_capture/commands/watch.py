@@ -26,12 +26,12 @@ Examples:
   As a service, with examples/cni-capture-watch.service:
     systemctl enable --now cni-capture-watch
   One file, whatever comes first by name:
-    cni-capture watch /etc/cni/net.d/10-calico.conflist --around calico
+    cni-capture watch /etc/cni/net.d/10-calico.conflist --wrap calico
 """
 )
 @click.argument("conflist_", metavar="[CONFLIST]", required=False, type=click.Path(path_type=Path))
 @click.option("--unsplice-on-exit", is_flag=True, help="Take the probes out again at the end.")
-@click.option("--force", is_flag=True, help="Put a probe first even where it changes what the next plugin does.")
+@click.option("--force", is_flag=True, help="Put probes even where they change what others do.")
 @plan_options
 @place_options
 def command(conflist_: Path | None, unsplice_on_exit: bool, force: bool, **options: Any) -> None:

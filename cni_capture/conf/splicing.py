@@ -15,15 +15,17 @@ import filelock
 
 from cni_capture import launchers, log
 from cni_capture.call import DEFAULT_VERSION, read_config
-from cni_capture.conf import confdir, conflist
+from cni_capture.conf import confdir, conflist, probes
 from cni_capture.conf.backups import Backups, Left, digest
 from cni_capture.conf.confdir import loaded_bytes
-from cni_capture.conf.conflist import Plan
+from cni_capture.conf.objections import objections
+from cni_capture.conf.plan import Plan
 from cni_capture.conf.save import Changed, remove, save
 from cni_capture.errors import UserError
-from cni_capture.libcni.network import Network
+from cni_capture.libcni.network import Network, Plugin
 from cni_capture.reply import SUPPORTED
 from cni_capture.settings import Settings, read_settings
+from cni_capture.standin import WRAP
 
 # Where runtimes look for plugins: upstream, Debian, Fedora.
 PLUGIN_DIRS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
@@ -71,22 +73,23 @@ def splice(path: Path, plan: Plan, places: Places, *, force: bool = False) -> Ch
 
 
 def planned(path: Path, plan: Plan, places: Places, *, force: bool = False) -> Change:
-    """What splice() would do to the file. Raises UserError when it would refuse; `force` is for the first place."""
+    """What splice() would do to the file. Raises UserError when it would refuse; `force` overrules objections."""
     path = _real(path)
     confdir.network(path)
     old = loaded_bytes(path)
     where = str(path)
     if not force:
-        for reason, instead in conflist.objections(old, plan, where):
+        for reason, instead in objections(old, plan, where):
             raise UserError(f"{where}: {reason}", hint=instead)
-    target = path.with_suffix(".conflist")
+    new = probes.splice(old, plan, where)
+    target = path if conflist.is_single(new) else path.with_suffix(".conflist")
     with _told(path):
         left = places.backups.left(path)
         as_left = left is not None and left.digest == digest(old)
         before, origin = (places.backups.before(left), Path(left.source)) if left and as_left else (old, path)
         if target != path:
             _check_room(path, target, places)
-    return Change(path, target, old, conflist.splice(old, plan, where), before, origin)
+    return Change(path, target, old, new, before, origin)
 
 
 def unsplice(path: Path, places: Places) -> Change:
@@ -109,7 +112,7 @@ def unplanned(path: Path, places: Places) -> Change:
         left = places.backups.left(path)
         as_left = left is not None and left.digest == digest(old)
         before, origin = (places.backups.before(left), Path(left.source)) if left and as_left else (old, path)
-    new, single = conflist.unsplice(before, where)
+    new, single = probes.unsplice(before, where)
     if single:
         suffix = Path(left.source).suffix if left else ""
         origin = path.with_suffix(suffix if suffix in (".conf", ".json") else ".conf")
@@ -120,8 +123,16 @@ def plugin_dir(network: Network, places: Places) -> Path:
     """Where the runtime looks for this network's plugins: the first usual place that has one of them."""
     if places.cni_bin is not None:
         return places.cni_bin
-    types = [plugin.type for plugin in network.plugins if plugin.type not in (conflist.PRE, conflist.POST)]
+    types = {_real_type(plugin) for plugin in network.plugins} - {*conflist.PROGRAMS, ""}
     return next((d for d in PLUGIN_DIRS if any((d / kind).exists() for kind in types)), PLUGIN_DIRS[0])
+
+
+def _real_type(plugin: Plugin) -> str:
+    """The plugin that an entry is about, wrapped or not; "" when a wrap names none."""
+    if plugin.type != WRAP:
+        return plugin.type
+    capture = plugin.config.get("capture")
+    return str(capture.get("type", "")) if isinstance(capture, dict) else ""
 
 
 def watched(path: str, *folders: Path) -> Path | None:
@@ -145,7 +156,7 @@ def _check(change: Change, plan: Plan, places: Places) -> None:
     if version not in SUPPORTED:
         raise UserError(f"{change.source}: cniVersion {version}", hint=f"the probes speak {', '.join(SUPPORTED)}")
     plugins = plugin_dir(network, places)
-    for probe in launchers.PROBES:
+    for probe in plan.programs:
         if not os.path.lexists(plugins / probe):
             raise UserError(
                 f"there is no {probe} in {plugins}",
@@ -182,13 +193,15 @@ def _is_made_of_single(target: Path, places: Places) -> bool:
     left = places.backups.left(target)
     if left is not None and left.digest == digest(data):
         return left.source != left.path
-    return conflist.has_probes(data) and conflist.unsplice(data, str(target))[1]
+    return conflist.has_probes(data) and probes.unsplice(data, str(target))[1]
 
 
 def _commit(change: Change, backups: Backups) -> None:
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     backups.keep(Left(str(change.path), str(change.origin), digest(change.new), now), change.before)
     _put(change)
+    if change.source != change.path:
+        backups.drop(change.source)
 
 
 def _put(change: Change) -> None:

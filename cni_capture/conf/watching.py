@@ -16,7 +16,7 @@ from pathlib import Path
 import watchfiles
 
 from cni_capture.conf import confdir
-from cni_capture.conf.conflist import Plan
+from cni_capture.conf.plan import Plan
 from cni_capture.conf.splicing import Places, as_list, planned, splice, unsplice
 from cni_capture.errors import UserError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,14 @@ from cni_capture.call import DEFAULT_VERSION
 from cni_capture.conf import confdir, conflist
 from cni_capture.conf.backups import digest
 from cni_capture.conf.confdir import Chosen
-from cni_capture.conf.conflist import POST, PRE, Plan, Plugin
+from cni_capture.conf.conflist import POST, PRE, PROGRAMS, Plugin
+from cni_capture.conf.objections import objections_to_present
 from cni_capture.conf.splicing import Places, plugin_dir
+from cni_capture.conf.wraps import Unwrapped, title, unwrap
 from cni_capture.errors import UserError
 from cni_capture.health.logcheck import examine_log
 from cni_capture.health.verdicts import FAIL, OK, WARN, Finding
+from cni_capture.health.wrapcheck import examine_wraps
 from cni_capture.libcni.network import Network
 from cni_capture.reply import SUPPORTED
 from cni_capture.settings import Settings, read_settings
@@ -29,33 +32,43 @@ from cni_capture.settings import Settings, read_settings
 
 @dataclass(frozen=True)
 class Patient:
-    """What is to be examined: a file of networks, its network, its bytes and its entries."""
+    """What is to be examined: a file of networks, its network, its bytes and its entries.
+
+    `plugins` are those without the wraps around them; `mistakes` are about the wraps that name no plugin.
+    """
 
     path: Path
     network: Network
     data: bytes
     chain: list[Plugin]
+    plugins: list[Unwrapped]
+    mistakes: list[UserError]
 
 
 def examine(path: Path | None, places: Places) -> Iterator[tuple[str, Finding]]:
     """Findings, each with the title of its group; `path` None is the file that runtimes use. Raises UserError."""
-    title = "network configuration"
+    group = "network configuration"
     try:
         chosen, passed = confdir.find(places.conf_dir)
     except UserError as error:
-        yield title, Finding(FAIL, error.message, error.hint)
+        yield group, Finding(FAIL, error.message, error.hint)
         return
     for _, why in passed:
         hint = "CRI-O passes over it, containerd has no network until it is mended or removed"
-        yield title, Finding(WARN, why, hint)
+        yield group, Finding(WARN, why, hint)
     if chosen is None:
-        yield title, Finding(FAIL, f"no network in {places.conf_dir}", "say with --conf-dir where the runtime has its")
+        yield group, Finding(FAIL, f"no network in {places.conf_dir}", "say with --conf-dir where the runtime has its")
         return
     patient = _patient(path or chosen.path)
-    for finding in (*_use(patient, chosen), *_probes_in(patient, chosen, places), *_places_in(patient)):
-        yield title, finding
     plugins = plugin_dir(patient.network, places)
-    for probe in launchers.PROBES:
+    for finding in (
+        *_use(patient, chosen),
+        *_probes_in(patient, chosen, places),
+        *_places_in(patient),
+        *examine_wraps(patient.plugins, plugins),
+    ):
+        yield group, finding
+    for probe in _programs(patient):
         yield f"probes in {plugins}", _probe(plugins / probe, patient.network)
     for settings in _settings(patient):
         for finding in examine_log(settings, (patient.path.parent, plugins)):
@@ -65,7 +78,14 @@ def examine(path: Path | None, places: Places) -> Iterator[tuple[str, Finding]]:
 def _patient(path: Path) -> Patient:
     path = Path(os.path.realpath(path.parent)) / path.name
     data = confdir.loaded_bytes(path)
-    return Patient(path, confdir.network(path), data, conflist.chain(data, str(path)))
+    chain = conflist.chain(data, str(path))
+    plugins, mistakes = [], []
+    for plugin in chain:
+        try:
+            plugins.append(unwrap(plugin))
+        except UserError as error:
+            mistakes.append(error)
+    return Patient(path, confdir.network(path), data, chain, plugins, mistakes)
 
 
 def _use(patient: Patient, chosen: Chosen) -> Iterator[Finding]:
@@ -89,7 +109,7 @@ def _probes_in(patient: Patient, chosen: Chosen, places: Places) -> Iterator[Fin
         yield Finding(WARN, f"{error.filename}: {error.strerror}", "only root can read what splice has kept")
     others = [path for path in confdir.with_probes(patient.path.parent) if path != patient.path]
     if any(plugin.is_ours for plugin in patient.chain):
-        yield Finding(OK, f"the probes are in it: {' '.join(plugin.type for plugin in patient.chain)}")
+        yield Finding(OK, f"the probes are in it: {' '.join(map(title, patient.chain))}")
         if left and left.digest != digest(patient.data):
             yield Finding(
                 WARN,
@@ -113,19 +133,31 @@ def _probes_in(patient: Patient, chosen: Chosen, places: Places) -> Iterator[Fin
 
 
 def _places_in(patient: Patient) -> Iterator[Finding]:
-    """Whether each pre has its post behind it, and whether the first place is a good one."""
+    """Whether each pre has its post behind it, and whether all that is ours stands in a good place."""
     open_: Counter[object] = Counter()
     for plugin in patient.chain:
-        if plugin.is_ours:
+        if plugin.is_probe:
             open_[plugin.config.value("label") or ""] += 1 if plugin.type == PRE else -1
     for label, count in open_.items():
         if count:
             one, other = (PRE, POST) if count > 0 else (POST, PRE)
             words = f" with the label {label}" if label else ""
             yield Finding(WARN, f"a {one}{words} without its {other}", "cni-capture splice puts both")
-    if patient.chain[0].type == PRE:
-        for reason, instead in conflist.objections(patient.data, Plan()):
+    for mistake in patient.mistakes:
+        yield Finding(FAIL, mistake.message, mistake.hint)
+    if patient.mistakes:
+        return
+    try:
+        for reason, instead in objections_to_present(patient.data, str(patient.path)):
             yield Finding(WARN, reason, instead)
+    except UserError as error:  # nothing but probes
+        yield Finding(FAIL, error.message, error.hint)
+
+
+def _programs(patient: Patient) -> Sequence[str]:
+    """The programs that the file makes runtimes call; all, when it names none."""
+    named = {plugin.type for plugin in patient.chain} | {plugin.ipam_type for plugin in patient.chain}
+    return [program for program in PROGRAMS if program in named] or PROGRAMS
 
 
 def _probe(path: Path, network: Network) -> Finding:
@@ -155,5 +187,7 @@ def _probe(path: Path, network: Network) -> Finding:
 
 def _settings(patient: Patient) -> list[Settings]:
     """The settings of the probes in it, one for each log."""
-    all_ = [read_settings(plugin.config, {}) for plugin in patient.chain if plugin.is_ours]
+    configs = [plugin.config for plugin in patient.chain if plugin.is_probe]
+    configs += [each for _, *both in patient.plugins for each in both if each]
+    all_ = [read_settings(config, {}) for config in configs]
     return list({settings.log_file: settings for settings in reversed(all_)}.values())

@@ -1,4 +1,4 @@
-"""The log of a pair of probes, examined: can it be written, is it being written, and does it tell the whole story?"""
+"""The log of probes, examined: can it be written, is it being written, and does it tell the whole story?"""
 
 from __future__ import annotations
 

@@ -65,6 +65,11 @@ class CriNode(Node):
         self.cri.stop_pod(self.ids[name])
         self.cri.remove_pod(self.ids[name])
 
+    def reaches(self, name: str) -> bool:
+        """Whether the host reaches a pod at the address that containerd says it has."""
+        address, _ = self.cri.pod_status(self.ids[name])
+        return self.host.run(["ping", "-c", "1", "-W", "5", address], check=False).returncode == 0
+
     def until_loaded(self, types: Sequence[str]) -> None:
         until(lambda: self.cri.chain() == types, f"containerd has loaded {types}")
 
@@ -73,10 +78,18 @@ class CriNode(Node):
         names = {value: key for key, value in self.ids.items()}
         return Counter((seen.probe, seen.verb, names[seen.container]) for seen, _ in logged(self.host))
 
+    def calls(self) -> Counter[tuple[str, str, str, str]]:
+        """How often each wrapped plugin began or ended each verb for each pod."""
+        names = {value: key for key, value in self.ids.items()}
+        return Counter(
+            (record["plugin"], record["env"]["CNI_COMMAND"], record["side"], names[record["env"]["CNI_CONTAINERID"]])
+            for record in map(json.loads, self.host.read(LOG).splitlines())
+        )
+
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tools.need("runc", "busybox", "ip", "iptables", "unshare", "nsenter")
+    tools.need("runc", "busybox", "ip", "iptables", "ping", "unshare", "nsenter")
     return image.write_image(tmp_path_factory.mktemp("image") / "image.tar")
 
 
@@ -109,6 +122,49 @@ def test_containerd_reloads_after_splice_and_unsplice(archive: Path, which: Call
     assert {
         (probe, verb, name): count
         for probe in ("capture-pre", "capture-post")
+        for verb, name, count in (
+            ("ADD", "between", 1),
+            ("ADD", "long", 1),
+            ("DEL", "before", 2),
+            ("DEL", "between", 2),
+        )
+    } == seen
+
+
+@BOTH
+def test_containerd_reloads_after_plugins_are_wrapped_and_unwrapped(
+    archive: Path, which: Callable[[], Release]
+) -> None:
+    """A pod that runs meanwhile works on; every plugin and the IPAM plugin is on record at both ends of each call."""
+    release = which()
+    titles = " ".join(
+        f"capture-wrap({entry['type']})" + "+capture-wrap(host-local)" * ("ipam" in entry) for entry in CHAIN
+    )
+    with Host() as host:
+        host.write(NETWORK, PODS)
+        node = CriNode(host, archive, release)
+        node.start("before")
+        assert f"spliced {NETWORK}: {titles}\n" == node.run("splice", "--wrap-all", "--ipam").stdout
+        node.until_loaded(["capture-wrap"] * len(CHAIN))
+        node.start("between")
+        node.start("long")
+        for name in ("before", "between"):
+            assert node.reaches(name)
+        node.end("before")
+        node.end("between")
+        doctor = node.run("doctor", check=False)
+        assert (0, True) == (doctor.returncode, f"the probes are in it: {titles}\n" in doctor.stdout), doctor.stdout
+        assert f"unspliced {NETWORK}\n" == node.run("unsplice").stdout
+        node.until_loaded(TYPES)
+        assert PODS == host.read(NETWORK)
+        assert node.reaches("long")
+        node.end("long")
+        assert [] == node.addresses("pods")
+        seen = node.calls()
+    assert {
+        (plugin, verb, side, name): count
+        for plugin in (*TYPES, "host-local")
+        for side in ("entry", "exit")
         for verb, name, count in (
             ("ADD", "between", 1),
             ("ADD", "long", 1),
@@ -200,3 +256,52 @@ def test_podman_goes_on_through_splice_and_unsplice(archive: Path) -> None:
         assert expected("ADD DEL", container, "web") == [seen for seen, _ in logged(host)]
         assert_shown(host)
         assert 0 == node.run("uninstall").returncode
+
+
+def test_podman_keeps_its_network_when_a_later_plugin_is_wrapped(archive: Path) -> None:
+    """The first one and its IPAM are refused, and rightly: podman would give the same subnet and bridge away again."""
+    tools.need("podman", "conmon", str(tools.DEBIAN_PLUGINS / "bridge"))
+    path = f"{NETWORKS}/web.conflist"
+    text = json.dumps({"cniVersion": "0.4.0", "name": "web", "plugins": bridge("cni-podman1", 1)}, indent=3)
+    text = text.replace("10.88.1.", "10.89.0.")  # the first that podman gives away
+    with Host() as host:
+        node = Node(host)
+        podman = Podman(host, archive, [tools.DEBIAN_PLUGINS, PLUGINS])
+        host.write(path, text)
+
+        def known(network: str) -> str:
+            words = "{{.Driver}} {{.NetworkInterface}} {{range .Subnets}}{{.Subnet}}{{end}}"
+            return podman(f"network inspect {network} --format '{words}'").stdout.strip()
+
+        def next_network() -> str:
+            """What podman knows of a network that it makes now."""
+            podman("network create next").check_returncode()
+            found = known("next")
+            podman("network rm next").check_returncode()
+            return found
+
+        plain = ("bridge cni-podman1 10.89.0.0/24", "bridge cni-podman2 10.89.1.0/24")
+        assert plain == (known("web"), next_network())
+        for options, what, again in (
+            (["--wrap", "bridge"], "driver, subnets and bridge", ("capture-wrap", "bridge cni-podman1 10.89.0.0/24")),
+            (["--ipam"], "subnets", ("bridge cni-podman1", "bridge cni-podman2 10.89.0.0/24")),
+        ):
+            refused = node.run("splice", *options, path, check=False)
+            reason = f"cni-capture: {path}: podman would no longer find the network's {what}, "
+            assert (2, True) == (refused.returncode, refused.stderr.startswith(reason)), refused.stderr
+            assert text == host.read(path)
+            node.run("splice", "--force", *options, path)
+            assert again == (known("web"), next_network())
+            node.run("unsplice", path)
+        assert (
+            f"spliced {path}: bridge capture-wrap(portmap) firewall tuning\n"
+            == node.run("splice", "--wrap", "portmap", path).stdout
+        )
+        assert plain == (known("web"), next_network())
+        podman.start("a", "--network web --publish 18080:80").check_returncode()
+        podman("rm --force --time 0 a").check_returncode()
+        records = [json.loads(line) for line in host.read(LOG).splitlines()]
+        expected = [("portmap", verb, side) for verb in ("ADD", "DEL") for side in ("entry", "exit")]
+        assert expected == [(each["plugin"], each["env"]["CNI_COMMAND"], each["side"]) for each in records]
+        node.run("unsplice", path)
+        assert text == host.read(path)
