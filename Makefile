@@ -31,7 +31,7 @@ check: $(VENV)/tests
 	$(VENV)/bin/ruff check $(LINT)
 	$(VENV)/bin/ruff format --check $(LINT)
 	$(VENV)/bin/mypy
-	$(RUN) pytest --numprocesses auto --ignore=tests/runtimes --ignore=tests/faults
+	ONE_PYTHON=1 $(RUN) pytest --numprocesses 4 --dist worksteal --ignore=tests/runtimes --ignore=tests/faults
 
 test: $(VENV)/tests
 	@tests/need.sh $(REAL) || true
