@@ -249,7 +249,7 @@ def test_a_plugin_that_is_being_written_is_tried_again(bench: Bench) -> None:
     plugin = bench.plugins / "first"
     writers = [plugin.open("ab")]
     done = invoke.execute(str(plugin), b"{}", {"CNI_COMMAND": "CHECK"}, pause=lambda: writers.pop().close())
-    assert (Answer(b""), []) == (done, writers)
+    assert (Answer(b"", returncode=0), []) == (done, writers)
 
 
 def test_a_plugin_that_stays_busy_counts_as_silent(bench: Bench) -> None:

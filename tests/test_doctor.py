@@ -52,9 +52,9 @@ class Patient:
         assert old in self.path.read_text()
         self.path.write_text(self.path.read_text().replace(old, new))
 
-    def call(self, verb: str, container: str = "web", netns: str = "/no/such/netns") -> None:
+    def call(self, verb: str, container: str = "web", netns: str = "/no/such/netns", **more: str) -> None:
         """A call of the chain, as a runtime makes it."""
-        environ = {"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0", "CNI_NETNS": netns}
+        environ = {"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0", "CNI_NETNS": netns, **more}
         stdin = b'{"cniVersion": "1.0.0", "name": "pods", "logFormat": "json"}'
         for probe in PROBES if verb == "ADD" else reversed(PROBES):
             assert 0 == self.node.execute([BIN / probe], environ, stdin).code
@@ -356,6 +356,8 @@ def _never_deleted(patient: Patient) -> tuple[str, str, str]:
         patient.call("ADD", container)
     patient.call("ADD", "alive", netns="/proc/self/ns/net")
     patient.call("DEL", "db")
+    for verb, container in (("ADD", "replayed"), ("DEL", "web")):
+        patient.call(verb, container, CNI_CAPTURE_REPLAY="2026-11-30T18:40:28.123456Z")
     what = "1 ADD without a DEL, though the network namespace is gone: web"
     return "warn", what, "their addresses may still be taken; cni-capture show web"
 

@@ -12,15 +12,17 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 EXAMPLES = CHECKOUT / "examples"
+# What each probe sees of a call.
+ENDS = {"capture-pre": ["one"], "capture-post": ["other"], "capture-wrap": ["one", "other"]}
 CONFLISTS = sorted(EXAMPLES.glob("net.d/*.conflist"))
-PROBES = ("capture-pre", "capture-post")
+PROBES = ("capture-pre", "capture-post", "capture-wrap")
 
 
 @pytest.mark.parametrize("conflist", CONFLISTS, ids=lambda path: path.name)
 def test_each_conflist_runs_with_its_plugins_played_by_pretend(conflist: Path, tmp_path: Path) -> None:
     """ADD and DEL pass through every entry, and each probe records both; the plugins themselves are stand-ins here."""
     plugins = json.loads(conflist.read_text())["plugins"]
-    for name in {plugin["type"] for plugin in plugins} - set(PROBES):
+    for name in {plugin.get("capture", plugin)["type"] for plugin in plugins} - set(PROBES):
         (tmp_path / name).write_text((EXAMPLES / "pretend").read_text().replace('config["address"]', '"10.9.8.7/24"'))
         (tmp_path / name).chmod(0o755)
 
@@ -28,7 +30,7 @@ def test_each_conflist_runs_with_its_plugins_played_by_pretend(conflist: Path, t
         ran = _run(conflist, tmp_path, verb)
         assert (ran.returncode, ran.stderr) == (0, "")
 
-    probes = [plugin["type"] for plugin in plugins if plugin["type"] in PROBES]
+    probes = [plugin["type"] for plugin in plugins if plugin["type"] in PROBES for _ in ENDS[plugin["type"]]]
     records = (tmp_path / "cni.log").read_text().splitlines()
     assert [*probes, *reversed(probes)] == [next(name for name in PROBES if name in record) for record in records]
 
@@ -45,7 +47,8 @@ def _run(conflist: Path, folder: Path, verb: str) -> subprocess.CompletedProcess
 @pytest.mark.parametrize("conflist", CONFLISTS, ids=lambda path: path.name)
 def test_no_example_puts_a_probe_before_a_plugin_that_must_not_have_one(conflist: Path) -> None:
     """What the README says about the first place holds for the examples beside it."""
-    first = next(p["type"] for p in json.loads(conflist.read_text())["plugins"] if p["type"] not in PROBES)
+    plugins = [plugin["type"] for plugin in json.loads(conflist.read_text())["plugins"]]
+    first = plugins[1] if plugins[0] == "capture-pre" else None
     assert first not in ("cilium-cni", "loopback", "portmap", "tuning", "bandwidth", "firewall", "sbr", "vrf", "ipvlan")
 
 

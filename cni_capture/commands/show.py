@@ -9,20 +9,26 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from cni_capture.errors import UserError
-from cni_capture.reading.logs import TAIL, Logs, tail_start
+from cni_capture.commands.choosing import (
+    all_option,
+    belongs,
+    filter_of,
+    filter_options,
+    subject_and_logs,
+    what_argument,
+)
+from cni_capture.reading.logs import Logs, tail_start
 from cni_capture.reading.records import Damage, Record, lines, records
 from cni_capture.reading.sources import STDIN, line_start, open_source
-from cni_capture.story.filters import Filter, moment
+from cni_capture.story.filters import Filter
 from cni_capture.story.operations import GIVE_UP, Operation, Pairing, operations
 from cni_capture.story.views.printer import Printer, terminal_width
 from cni_capture.story.views.words import printable
 
-DEFAULT_LOG = "/tmp/cni.log"  # as the probes have it, in settings.py
 # With --follow: an exit record that is not there after so long is worth a line.
 OVERDUE = timedelta(seconds=30)
 _FOLLOWED = 10
@@ -34,13 +40,15 @@ Examples:
   Why did the pod not start?
     cni-capture show --pod shop/web --failed
     cni-capture show shop/web-5d9c
+  What did the wrapped bridge plugin say, and how did it end?
+    cni-capture show --label bridge --failed -o pair
   Watch while it is tried again:
     cni-capture show -f --namespace shop
   Everything about one container, with what each call changed:
     cni-capture show 3f9c1a
   Slow ADDs of the last hour, rotated logs included:
     cni-capture show --all --cmd add --slower-than 500 --since 1h
-  How long do the plugins take?
+  How long does each plugin take?
     cni-capture show --stats
   The configurations that a plugin got, for other tools:
     cni-capture show --cmd add -o json | jq -c .input
@@ -49,51 +57,19 @@ Examples:
 """
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Pods and containers of the last operations in the default log, and files."""
-    found: dict[str, str] = {}
-    try:
-        source = open_source(_default_log())
-        start = line_start(source.stream, source.size - TAIL)
-        for operation in operations(records(lines(source.chunks(start)), Damage())):
-            pod = "/".join(filter(None, operation.pod))
-            found[pod] = found[operation.first.env.container] = pod
-    except (UserError, OSError):
-        pass
-    items = [CompletionItem(name, help=pod) for name, pod in found.items() if name and name.startswith(incomplete)]
-    return [*items, CompletionItem(incomplete, type="file")]
-
-
-def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    try:
-        return None if value is None else moment(value, datetime.now(timezone.utc))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command(epilog=EXAMPLES)
-@click.argument("what", nargs=-1, metavar="[ID | NAMESPACE/POD] [LOG]...", shell_complete=_complete)
+@what_argument
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["short", "pair", "json", "cat"]),
     default="short",
     show_default=True,
-    help="A line an operation; both calls, aligned; the records as JSON lines; only their messages.",
+    help="A list of operations; both calls, aligned; the records as JSON lines; only their messages.",
 )
-@click.option("--all", "rotated", is_flag=True, help="With each LOG, read what was rotated out of it.")
-@click.option("--stats", is_flag=True, help="Counts, failures and durations by network and verb.")
-@click.option("--pod", metavar="[NS/]NAME", help="Of the pod whose name begins so.")
-@click.option("--namespace", metavar="NS", help="Of pods in this namespace.")
-@click.option("--network", metavar="NAME", help="On this network.")
-@click.option("--cmd", metavar="VERB", multiple=True, help="Of this verb: add, del, check, gc, status. Repeatable.")
-@click.option("--container", metavar="PREFIX", help="Of the container whose ID begins so.")
-@click.option("--label", metavar="LABEL", help="Seen by the pair of probes with this label.")
-@click.option("--failed", is_flag=True, help="Failed, or without an exit.")
-@click.option("--changed", is_flag=True, help="ADDs whose result is not the prevResult that went in.")
-@click.option("--slower-than", type=click.FloatRange(min=0), metavar="MS", help="Longer than so many milliseconds.")
-@click.option("--since", metavar="TIME", callback=_moment, help="42m (ago; s, m, h, d, w), or RFC 3339 (UTC).")
-@click.option("--until", metavar="TIME", callback=_moment, help="Until then; as --since.")
+@all_option
+@click.option("--stats", is_flag=True, help="Counts, failures and durations by network, hop and verb.")
+@filter_options
 @click.option("-n", "--lines", "count", type=click.IntRange(min=0), metavar="N", help="The last N operations.")
 @click.option("-f", "--follow", "follows", is_flag=True, help=f"Go on as the log grows; implies -n {_FOLLOWED}.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
@@ -102,66 +78,43 @@ def command(
     output: str,
     rotated: bool,
     stats: bool,
-    pod: str | None,
-    namespace: str | None,
-    network: str | None,
-    cmd: tuple[str, ...],
-    container: str | None,
-    label: str | None,
-    failed: bool,
-    changed: bool,
-    slower_than: float | None,
-    since: datetime | None,
-    until: datetime | None,
     count: int | None,
     follows: bool,
     color: str,
+    **options: Any,
 ) -> int:
     """Say what happened: which pod, how long, what changed, who failed.
 
     Reads LOG (default: $CNI_CAPTURE_LOG_FILE or /tmp/cni.log; - is standard input; .gz is decompressed), text and
-    JSON. Without ID, lists operations: one pass of one verb over the plugins between two probes. With an ID (the
-    beginning of a container ID) or a pod, shows every call of it in full, with what it changed.
+    JSON. Without ID, lists operations: one pass of one verb over the plugins between two probes, or one call of a
+    wrapped plugin. With an ID (the beginning of a container ID) or a pod, shows every call of it in full, with what it
+    changed, and of a wrapped plugin how it ended, the end of its stderr and what libcni makes of its stdout.
 
-    All conditions must hold. Times are UTC. MS is the time from entry to exit. RESULT has the addresses and what the
-    plugins changed: +x new, -x gone, x changed; "warn" where the result breaks the CNI spec or is not what the probe
-    found in the namespace. Lines end at the width of the terminal.
+    All conditions must hold. Times are UTC. MS is the time from entry to exit; of a wrapped plugin, its own. RESULT has
+    the label or the plugin, the verdict, the addresses, and what the plugins changed: +x new, -x gone, x changed;
+    "warn" where the result breaks the CNI spec or is not what the probe found in the namespace. Why it failed is on the
+    next line, where RESULT has no room for it. Lines end at the width of the terminal.
 
     Without conditions, json and cat print all records as they are in the log.
 
     Exit status: 0 done, 1 no call of that ID, 2 a wrong command line or log.
     """
-    subjects = [word for word in what if not _is_log(word)]
-    logs = [word for word in what if _is_log(word)] or [_default_log()]
-    if len(subjects) > 1:
-        raise click.UsageError(f"one ID or pod at a time, not {' and '.join(subjects)}")
-    if follows and (subjects or stats or rotated or len(logs) > 1):
+    subject, logs = subject_and_logs(what)
+    if follows and (subject or stats or rotated or len(logs) > 1):
         raise click.UsageError("--follow goes with one log, and not with --all, --stats or an ID")
     if follows and logs[0].endswith(".gz"):
         raise click.UsageError("--follow does not go with a compressed log")
-    wanted = Filter(
-        pod=pod,
-        namespace=namespace,
-        network=network,
-        verbs=frozenset(verb.upper() for verb in cmd),
-        container=container,
-        label=label,
-        failed=failed,
-        changed=changed,
-        slower_than=slower_than,
-        since=since,
-        until=until,
-    )
+    wanted = filter_of(options)
     printer = Printer(output, _wants_color(color))
     if follows and logs[0] != STDIN:
         return _follow(logs[0], wanted, printer, _FOLLOWED if count is None else count)
     # Almost nothing here makes cycles, and looking for them takes a twentieth of the time that a large log takes.
     gc.set_threshold(100_000)
-    ends = bool(subjects or stats or count is not None or not sys.stdout.isatty())  # output, if any, comes at the end
+    ends = bool(subject or stats or count is not None or not sys.stdout.isatty())  # output, if any, comes at the end
     reader = Logs(logs, rotated, bar=ends and sys.stderr.isatty())
     try:
-        if subjects:
-            return _show_one(subjects[0], reader, wanted, printer)
+        if subject:
+            return _show_one(subject, reader, wanted, printer)
         if stats:
             return _show_stats(reader, wanted, printer)
         if output in ("json", "cat") and wanted == Filter() and count is None:
@@ -179,17 +132,6 @@ def command(
         for complaint in reader.complaints():
             click.echo(f"cni-capture: {printable(complaint)}", err=True)
     return 0
-
-
-def _is_log(word: str) -> bool:
-    """Whether a word on the command line is a log rather than an ID or a pod."""
-    return (
-        word == STDIN or word.startswith(("/", "./", "../")) or word.endswith((".log", ".gz")) or os.path.isfile(word)
-    )
-
-
-def _default_log() -> str:
-    return os.environ.get("CNI_CAPTURE_LOG_FILE") or DEFAULT_LOG
 
 
 def _wants_color(choice: str) -> bool:
@@ -226,15 +168,7 @@ def _last(reader: Logs, wanted: Filter, count: int) -> Iterable[Operation]:
 
 def _show_one(subject: str, reader: Logs, wanted: Filter, printer: Printer) -> int:
     """Every operation of one container (the beginning of its ID), or of one pod, in full."""
-    is_pod = "/" in subject
-    namespace, _, name = subject.partition("/")
-
-    def belongs(operation: Operation) -> bool:
-        if is_pod:
-            return operation.pod == (namespace, name)
-        return operation.first.env.container.startswith(subject)
-
-    found = [operation for operation in operations(reader.records()) if belongs(operation) and wanted(operation)]
+    found = [each for each in operations(reader.records()) if belongs(each, subject) and wanted(each)]
     if not found:
         click.echo(f"cni-capture: no call of {printable(subject)} in the log", err=True)
         hint = "--pod takes the beginning of a name; --all reads rotated logs, too"

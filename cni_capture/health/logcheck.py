@@ -141,11 +141,13 @@ def _contents(settings: Settings) -> Iterator[Finding]:
 
 
 def _without_del(found: Iterator[Operation]) -> list[Operation]:
-    """ADDs that nobody deleted, of containers that are gone."""
+    """ADDs that nobody deleted, of containers that are gone; replays are nobody's containers."""
     added: dict[tuple[str, str, str], Operation] = {}
     for operation in found:
         record = operation.first
         attachment = (record.network, record.env.container, record.env.ifname)
+        if record.env.replay:
+            continue
         if record.env.command == "ADD":
             added[attachment] = operation
         elif record.env.command == "DEL":

@@ -27,11 +27,11 @@ class GoError(Exception):
 
 
 class SyntaxFault(GoError):
-    """Not JSON. `line` is the line of the first byte that does not fit, counted from 1."""
+    """Not JSON. `line` is the line of the first byte that does not fit, counted from 1, and `at` its place, from 0."""
 
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, at: int) -> None:
         super().__init__(message)
-        self.line = line
+        self.line, self.at = line, at
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class _Scanner:
     def __init__(self, data: bytes) -> None:
         self.data, self.at, self.depth = data, 0, 0
 
-    def line(self) -> int:
-        return self.data.count(b"\n", 0, self.at) + 1
+    def fault(self, message: str) -> SyntaxFault:
+        return SyntaxFault(message, self.data.count(b"\n", 0, self.at) + 1, self.at)
 
     def peek(self) -> int:
         """The next byte. At the end it is a space, because that is what Go feeds its state machine there."""
@@ -164,10 +164,10 @@ class _Scanner:
     def unexpected(self, where: str) -> SyntaxFault:
         char = chr(self.peek())
         shown = {"'": "\\'", '"': '"'}.get(char) or _quoted(char)
-        return SyntaxFault(f"invalid character '{shown}' {where}", self.line())
+        return self.fault(f"invalid character '{shown}' {where}")
 
     def cut_off(self) -> SyntaxFault:
-        return SyntaxFault("unexpected end of JSON input", self.line())
+        return self.fault("unexpected end of JSON input")
 
     def expect(self, chars: bytes, where: str) -> int:
         """Take the next byte that is not space; it must be one of `chars`."""
@@ -203,7 +203,7 @@ class _Scanner:
         """Read an object or a list, one level down."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise SyntaxFault("exceeded max depth", self.line())
+            raise self.fault("exceeded max depth")
         items = read()
         self.depth -= 1
         return items

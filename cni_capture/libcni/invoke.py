@@ -20,11 +20,15 @@ _BUSY_TRIES = 6
 
 @dataclass(frozen=True)
 class Answer:
-    """What a plugin did: its two streams, and, unless it ended with 0, what became of it in Go's words."""
+    """What a plugin did: its two streams, and, unless it ended with 0, what became of it in Go's words.
+
+    `returncode` is its exit status, -N for signal N, None for a plugin that was not run.
+    """
 
     stdout: bytes
     stderr: bytes = b""
     failure: str = ""
+    returncode: int | None = None
 
 
 Execute = Callable[[str, bytes, Mapping[str, str]], Answer]
@@ -105,11 +109,14 @@ def _ran(path: str, stdin: bytes, environ: Mapping[str, str]) -> Answer:
         plugin.kill()
         plugin.wait()
         raise
-    return Answer(stdout, stderr, _ending(plugin.returncode))
+    return Answer(stdout, stderr, ending(plugin.returncode), plugin.returncode)
 
 
-def _ending(returncode: int) -> str:
-    """os.ProcessState.String of Go. That a core was dumped is not said: Python does not tell."""
+def ending(returncode: int) -> str:
+    """How a program ended, -N for signal N, as os.ProcessState.String of Go has it; "" for 0.
+
+    That a core was dumped is not said: Python does not tell.
+    """
     if returncode < 0:
         number = -returncode
         # Go has no names for real-time signals.

@@ -29,43 +29,61 @@ class Variables(
         "ifname": "CNI_IFNAME",
         "netns": "CNI_NETNS",
         "args": "CNI_ARGS",
+        "replay": "CNI_CAPTURE_REPLAY",
     },
 ):
-    """The CNI variables that pairing and filters look at; "" where there was none."""
+    """The CNI variables that pairing and filters look at; "" where there was none.
+
+    `replay` is set in what `cni-capture replay` runs: the time of the record that it repeats.
+    """
 
     command: str = ""
     container: str = ""
     ifname: str = ""
     netns: str = ""
     args: str = ""
+    replay: str = ""
 
 
-class Record(Struct, gc=False, rename={"cni_version": "cniVersion", "exit_status": "exitStatus"}):
+class Record(
+    Struct,
+    gc=False,
+    kw_only=True,
+    rename={"cni_version": "cniVersion", "hop": "label", "exit_status": "exitStatus", "took": "milliseconds"},
+):
     """One record: what of it the tools use, decoded; the rest stays in `line`, its exact JSON and a line feed.
 
-    Raw values are exact JSON, empty where the record has no such key. Keys that are not here are ignored.
+    Raw values are exact JSON, empty where the record has no such key. Keys that are not here are ignored. The order is
+    that of the probes, which msgspec expects and then need not search.
     """
 
     v: int
     time: Annotated[datetime, Meta(tz=True)]
     probe: str
+    pid: int = 0
     env: Variables
     side: Literal["entry", "exit"]
     monotonic: float | None = None  # seconds since boot
     network: str = ""
     cni_version: str = ""
-    # Tells several hops of one chain apart; of capture-wrap, which has its plugin's name, that one where there is none.
-    label: str = ""
-    plugin: str = ""
-    # How the plugin behind capture-wrap ended.
-    exit_status: int = 0
-    signal: str = ""
+    # What tells the hops of a chain apart: the label; wraps of two plugins may have the same one, and may nest.
+    hop: str = ""
     error: Raw = _NOTHING
     interfaces: Raw = _NOTHING
+    # Of capture-wrap: its plugin, how that ended, and after how many milliseconds.
+    plugin: str = ""
+    exit_status: int = 0
+    signal: str = ""
+    took: float | None = None
     input: Raw = _NOTHING
     output: Raw = _NOTHING
     # Always set, and to bytes, once it is decoded: a key of that name in the log is a stranger's, and read over.
     line: Any = b""
+
+    @property
+    def label(self) -> str:
+        """The label that was set; of a wrapped plugin without one, its name."""
+        return self.hop.removesuffix(f" {self.plugin}") if self.plugin else self.hop
 
     @property
     def what(self) -> str:
@@ -81,8 +99,9 @@ class Record(Struct, gc=False, rename={"cni_version": "cniVersion", "exit_status
 _RAW = ("error", "interfaces", "input", "output")
 _PLAIN = (
     *("v", "time", "probe", "env", "side", "network", "cniVersion", "label", "monotonic"),
-    *("plugin", "exitStatus", "signal"),
+    *("plugin", "pid", "exitStatus", "signal", "milliseconds"),
 )
+_NAMES = {field.encode_name for field in msgspec.structs.fields(Variables)}
 _decode = msgspec.json.Decoder(Record).decode
 
 
@@ -95,8 +114,14 @@ def read_record(line: bytes) -> Record:
     except (msgspec.DecodeError, RecursionError):
         record = _read_carefully(line)
     record.line = line
-    record.label = record.label or record.plugin
+    if record.plugin:
+        record.hop = _hop_of_wrap(record)
     return record
+
+
+def _hop_of_wrap(record: Record) -> str:
+    """Of the label as it was read, and the plugin; each once."""
+    return f"{record.hop} {record.plugin}" if record.hop not in ("", record.plugin) else record.plugin
 
 
 def _read_carefully(line: bytes) -> Record:
@@ -104,6 +129,8 @@ def _read_carefully(line: bytes) -> Record:
     try:
         config = read_config(line)
         plain = {key: json.loads(config.raw(key) or "null") for key in _PLAIN if key in config.spans}
+        if isinstance(plain.get("env"), dict):  # a name that is no text is not looked for, but refused
+            plain["env"] = {name: value for name, value in plain["env"].items() if name in _NAMES}
         record = msgspec.convert(plain, Record)
     except (CNIError, RecursionError) as error:
         raise ValueError(str(error)) from None
@@ -129,6 +156,37 @@ def variables(record: Record) -> dict[str, str]:
     return found
 
 
+def captured(record: Record) -> bytes:
+    """What was captured, byte for byte: with its line breaks, and as it was where it was no JSON object (record.py)."""
+    if record.body[:1] == b'"':
+        return text_of(record.body)
+    body, known = bytearray(_with_space(record)), facts(record)
+    for key, mark in (("newlines", b"\n"), ("returns", b"\r")):
+        offsets = decode(known.get(key, b""))
+        for offset in offsets if isinstance(offsets, list) else ():
+            if isinstance(offset, int) and body[offset : offset + 1] == b" ":
+                body[offset : offset + 1] = mark
+    return bytes(body)
+
+
+def _with_space(record: Record) -> bytes:
+    """The JSON that was captured with the white space around it, from which offsets are counted."""
+    body, line = record.body, record.line
+    start = line.rfind(body)
+    before, after = line[:start], line[start + len(body) :]
+    space = b" \t"
+    return b"".join((before[len(before.rstrip(space)) :], body, after[: len(after) - len(after.lstrip(space))]))
+
+
+def text_of(raw: bytes) -> bytes:
+    """The bytes that a probe put into a JSON string, whatever they were."""
+    text: str = json.loads(raw)
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte: no probe has written that
+        return text.encode("utf-8", "replace")
+
+
 def decode(raw: bytes) -> Any:
     """JSON of any kind as Python values; None when there is none, or when Python cannot hold it."""
     if not raw:
@@ -149,15 +207,15 @@ class Damage:
 
     def __init__(self) -> None:
         self.lines = 0
-        """How many lines have been read."""
+        """How many lines have been read, but for those that are being read."""
         self.count = 0
         self.numbers: list[int] = []
 
-    def note(self) -> None:
-        """The line read last is damaged."""
+    def note(self, number: int) -> None:
+        """This line is damaged."""
         self.count += 1
         if len(self.numbers) < self.NAMED:
-            self.numbers.append(self.lines)
+            self.numbers.append(number)
 
     def words(self, before: int = 0) -> str:
         """For a person; "" without damage. `before` lines came before the first one that was read."""
@@ -197,15 +255,14 @@ def lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
 def records(batches: Iterable[list[bytes]], damage: Damage) -> Iterator[Record]:
     """Lists of lines -> records. Empty lines are nothing; what is no record is noted in `damage`."""
     for batch in batches:
-        for line in batch:
-            damage.lines += 1
+        for number, line in enumerate(batch, damage.lines + 1):
             # The usual line in place: a call more for each would be felt on a million of them.
             if line[0] == _BRACE:
                 try:
                     record = _decode(line)
                     record.line = line
                     if record.plugin:
-                        record.label = record.label or record.plugin
+                        record.hop = _hop_of_wrap(record)
                     yield record
                     continue
                 except (msgspec.DecodeError, RecursionError):
@@ -215,6 +272,7 @@ def records(batches: Iterable[list[bytes]], damage: Damage) -> Iterator[Record]:
             try:
                 record = read_record(line)
             except ValueError:
-                damage.note()
+                damage.note(number)
             else:
                 yield record
+        damage.lines += len(batch)

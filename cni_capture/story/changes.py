@@ -23,6 +23,7 @@ _MOST_LINES = 4000
 
 
 class _Input(Struct, gc=False):
+    type: Raw = Raw()
     prevResult: Raw = Raw()
 
 
@@ -36,14 +37,25 @@ def results(operation: Operation) -> tuple[bytes, bytes]:
 
 
 def _previous(config: bytes) -> bytes:
+    raw = _member(config, "prevResult")
+    return b"" if raw == b"null" else raw
+
+
+def is_ipam(operation: Operation) -> bool:
+    """Whether a plugin calls its IPAM plugin, which gets the configuration of its caller (spec, section 4)."""
+    entry = operation.entry
+    return entry is not None and bool(entry.plugin) and decode(_member(entry.body, "type")) != entry.plugin
+
+
+def _member(config: bytes, key: str) -> bytes:
+    """`type` or `prevResult` of a configuration, as exact JSON; empty where there is none."""
     try:
-        raw = bytes(msgspec.json.decode(config, type=_Input).prevResult)
+        return bytes(getattr(msgspec.json.decode(config, type=_Input), key))
     except (msgspec.DecodeError, RecursionError):
         try:
-            raw = (read_config(config).raw("prevResult") or "").encode()
+            return (read_config(config).raw(key) or "").encode()
         except CNIError:
-            raw = b""
-    return b"" if raw == b"null" else raw
+            return b""
 
 
 def words(before: Any, after: Any) -> list[str]:
@@ -150,8 +162,10 @@ def contradictions(operation: Operation) -> list[str]:
     """What the result of an ADD claims and the exit probe did not find in the namespace, or the other way round.
 
     Only where it looked (`interfaces`), and only interfaces that the result puts into the namespace: others are not
-    this network's. Link-local addresses come by themselves.
+    this network's. Link-local addresses come by themselves. An IPAM plugin claims nothing.
     """
+    if is_ipam(operation):
+        return []
     _, after = results(operation)
     result = decode(after)
     looked = decode(bytes(operation.exit.interfaces)) if operation.exit else None

@@ -40,7 +40,7 @@ class Filter:
             and (self.until is None or record.time <= self.until)
             and (self.container is None or record.env.container.startswith(self.container))
             and (self.network is None or record.network == self.network)
-            and (self.label is None or record.label == self.label)
+            and (self.label is None or self.label in (record.label, record.plugin))
             and (self.slower_than is None or (operation.milliseconds or 0) > self.slower_than)
             and (self.pod is None or self._is_pod(operation))
             and (self.namespace is None or operation.pod[0] == self.namespace)

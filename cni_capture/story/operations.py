@@ -2,8 +2,9 @@
 
 An operation is one pass of one verb over one stretch of the chain for one attachment. DEL runs backward, may repeat,
 and may come without a namespace, a prevResult or an ADD; GC and STATUS are about a network, not about a container.
-What pairs two records is network, container, interface, verb and label. That an exit will not come is known when the
-same verb begins again, when the attachment is deleted, or when it is long overdue.
+What pairs two records is network, container, interface, verb and hop: the label; of capture-wrap the plugin as well,
+and the process, which is one and the same. That an exit will not come is known when the same verb begins again, when
+the attachment is deleted, or when it is long overdue. What a replay has recorded is a story of its own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from cni_capture.reading.records import Record, decode
+
+if TYPE_CHECKING:
+    from cni_capture.story.answers import Fault
 
 # Longer than any runtime waits for a plugin (kubelet gives a sandbox four minutes).
 GIVE_UP = timedelta(minutes=10)
@@ -32,15 +37,21 @@ class Verdict(str, Enum):
     OK = "ok"
     FAILED = "failed"
     NO_EXIT = "no exit seen"
+    NO_END = "no end seen"
     ENTRY_ONLY = "entry only"
     EXIT_ONLY = "exit only"
 
 
 OK, FAILED = Verdict.OK, Verdict.FAILED  # a member of an Enum is slow to get at
 
+# How a plugin ended that did well, in the words of Go (os.ProcessState).
+SUCCESS = "exit status 0"
+
 HINTS = {
     Verdict.NO_EXIT: "no exit seen: a plugin between the probes failed or was killed, "
     "or the exit probe could not record",
+    Verdict.NO_END: "no end seen: the plugin hung, or was killed together with capture-wrap, "
+    "or its end could not be recorded",
     Verdict.ENTRY_ONLY: "entry only: the other probe has not recorded anything for this network and label; "
     "is it in the conflist?",
 }
@@ -62,6 +73,7 @@ class Operation(Struct, gc=False, eq=False):
     exit: Record | None
     verdict: Verdict | None = None
     after: After | None = None  # of a DEL
+    fault: Fault | None = None  # of a wrapped plugin
 
     @property
     def first(self) -> Record:
@@ -79,10 +91,15 @@ class Operation(Struct, gc=False, eq=False):
 
     @property
     def milliseconds(self) -> float | None:
-        """From entry to exit, by the monotonic clock where both have read it since the same boot; None: unknown."""
+        """From entry to exit, by the monotonic clock where both have read it since the same boot; None: unknown.
+
+        Of a wrapped plugin, what it took itself.
+        """
         entry, exit = self.entry, self.exit
-        if entry is None or exit is None:
+        if exit is None:
             return None
+        if exit.took is not None or entry is None:
+            return exit.took
         began, ended = entry.monotonic, exit.monotonic
         if began is not None and ended is not None and ended >= began:
             return (ended - began) * 1000
@@ -92,7 +109,7 @@ class Operation(Struct, gc=False, eq=False):
     @property
     def is_failure(self) -> bool:
         """Whether it failed or never came back; not yet, when it is not decided."""
-        return self.verdict is not OK and self.verdict in (FAILED, Verdict.NO_EXIT, None)
+        return self.verdict is not OK and self.verdict in (FAILED, Verdict.NO_EXIT, Verdict.NO_END, None)
 
     @property
     def pod(self) -> tuple[str, str]:
@@ -102,37 +119,31 @@ class Operation(Struct, gc=False, eq=False):
 
     @property
     def error(self) -> dict[str, object]:
-        """The CNI error object that made it fail, or a `msg` with what is known instead; else empty."""
-        for record in self.records:
-            found = decode(bytes(record.error))
-            if isinstance(found, dict):
-                return found
-        ended = self.exit
-        if ended is None or not (ended.exit_status or ended.signal):
-            return {}
-        printed = decode(ended.body)
-        if isinstance(printed, dict) and "msg" in printed:
-            return printed
-        return {"msg": f"killed by {ended.signal}" if ended.signal else f"exit status {ended.exit_status}"}
+        """The CNI error object with which a probe has refused the call, or the wrapped plugin has; else empty."""
+        if self.fault is not None:
+            return self.fault.said
+        found = [decode(bytes(record.error)) for record in self.records if record.error]
+        return found[0] if found and isinstance(found[0], dict) else {}
 
 
 class Attachment(Struct, gc=False, eq=False):
     """What is remembered of network, container and interface (GC and STATUS: of a network)."""
 
     pending: list[Operation] = field(default_factory=list)
-    # Of the last ADD: when it began, and the labels of the pairs that saw it, and that saw a DEL since.
+    # Of the last ADD: when it began, and the hops that saw it, and that saw a DEL since.
     began: datetime | None = None
     failed: bool = False
     added: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
 
     def add(self, record: Record) -> None:
-        """An ADD begins, or goes on with the next pair of a chain that has several."""
-        if self.deleted or record.label in self.added or self.began is None:
+        """An ADD begins, or goes on with the next hop of a chain that has several."""
+        if self.began is None or self.deleted or record.hop in self.added:
             self.began = record.time
             self.failed = False
-            self.added = self.deleted = ()
-        self.added += (record.label,)
+            self.added, self.deleted = (record.hop,), ()
+        else:
+            self.added += (record.hop,)
 
 
 class Pairing:
@@ -146,95 +157,98 @@ class Pairing:
         self.ready: deque[Operation] = deque()
         self._at_once = at_once
         self._waiting: deque[Operation] = deque()
-        self._attachments: dict[tuple[str, str, str], Attachment] = {}
-        self._old_attachments: dict[tuple[str, str, str], Attachment] = {}
+        self._attachments: dict[tuple[str, ...], Attachment] = {}
+        self._old_attachments: dict[tuple[str, ...], Attachment] = {}
         # By network and label: whether two records have been paired; else the probes and sides that were alone.
         self._paired: set[tuple[str, str]] = set()
         self._alone: dict[tuple[str, str], set[tuple[str, str]]] = {}
 
     def feed(self, record: Record) -> None:
         env = record.env
-        key = (record.network, env.container, env.ifname)
+        key = (record.network, env.container, env.ifname, env.replay)
         attachment = self._attachments.get(key) or self._attachment(key)
+        waiting = self._waiting
+        # An entry, and the release of the oldest, in place: a call more for each would be felt on a million of them.
         if record.side == "entry":
-            self._enter(record, attachment)
+            operation = Operation(record, None)
+            waiting.append(operation)
+            verb = env.command
+            if attachment.pending:
+                self._supersede(record, attachment)
+            if verb == "ADD":
+                attachment.add(record)
+            elif verb == "DEL":
+                operation.after = After(attachment.began, attachment.failed, record.hop in attachment.deleted)
+            if record.error:  # the probe itself has refused the call
+                attachment.failed = attachment.failed or verb == "ADD"
+                self._decide(operation, Verdict.FAILED)
+            else:
+                attachment.pending.append(operation)
         else:
             self._leave(record, attachment)
-        waiting = self._waiting
         if len(waiting) > 1:
             self.tick(record.time)
         elif waiting and waiting[0].verdict is not None:
-            self._release()
-
-    def _enter(self, record: Record, attachment: Attachment) -> None:
-        operation = Operation(record, None)
-        self._waiting.append(operation)
-        verb = record.env.command
-        if attachment.pending:
-            self._supersede(record, attachment)
-        if verb == "ADD":
-            attachment.add(record)
-        elif verb == "DEL":
-            operation.after = After(attachment.began, attachment.failed, record.label in attachment.deleted)
-        if record.error:  # the probe itself has refused the call
-            attachment.failed = attachment.failed or verb == "ADD"
-            self._decide(operation, Verdict.FAILED)
-        else:
-            attachment.pending.append(operation)
+            oldest = waiting.popleft()
+            if not self._at_once:
+                self.ready.append(oldest)
 
     def _leave(self, record: Record, attachment: Attachment) -> None:
-        verb, label = record.env.command, record.label
-        operation = None
+        verb, hop = record.env.command, record.hop
         for operation in reversed(attachment.pending):
-            entry = operation.entry
-            if entry.env.command == verb and entry.label == label:  # type: ignore[union-attr]  # pending is what entered
+            entry: Record = operation.entry  # type: ignore[assignment]  # pending is what entered
+            if entry.env.command == verb and entry.hop == hop and (not record.plugin or entry.pid == record.pid):
                 break
         else:
             self._leave_alone(record, attachment)
             return
         attachment.pending.remove(operation)
         operation.exit = record
-        self._paired.add((record.network, label))
-        if record.error or record.exit_status or record.signal:
+        self._paired.add((record.network, hop))
+        if record.plugin:
+            operation.fault = _fault(record)
+        if operation.fault or record.error:
             operation.verdict = FAILED
             attachment.failed = attachment.failed or verb == "ADD"
         else:
             operation.verdict = OK
-            if verb == "DEL" and label not in attachment.deleted:
-                attachment.deleted += (label,)
+            if verb == "DEL" and hop not in attachment.deleted:
+                attachment.deleted += (hop,)
         if self._at_once:
             self.ready.append(operation)
 
     def _leave_alone(self, record: Record, attachment: Attachment) -> None:
         """An exit without an entry."""
-        verb, label = record.env.command, record.label
+        verb, hop = record.env.command, record.hop
         operation = Operation(None, record)
         self._waiting.append(operation)
-        self._alone.setdefault((record.network, label), set()).add((record.probe, "exit"))
+        self._alone.setdefault((record.network, hop), set()).add((record.probe, "exit"))
         if attachment.pending and verb in ("ADD", "DEL"):
             self._supersede(record, attachment)
+        operation.fault = _fault(record) if record.plugin else None
+        failed = bool(operation.fault or record.error)
         if verb == "ADD":
             attachment.add(record)
-            attachment.failed = attachment.failed or bool(record.error)
+            attachment.failed = attachment.failed or failed
         elif verb == "DEL":
-            operation.after = After(attachment.began, attachment.failed, label in attachment.deleted)
-            if not record.error and label not in attachment.deleted:
-                attachment.deleted += (label,)
-        self._decide(operation, FAILED if record.error else Verdict.EXIT_ONLY)
+            operation.after = After(attachment.began, attachment.failed, hop in attachment.deleted)
+            if not failed and hop not in attachment.deleted:
+                attachment.deleted += (hop,)
+        self._decide(operation, FAILED if failed else Verdict.EXIT_ONLY)
 
     def _supersede(self, record: Record, attachment: Attachment) -> None:
         """A runtime does one thing at a time to an attachment: give up on what this record shows to be over.
 
-        A chain with several pairs may nest them, so another label is no sign; a DEL is, and the same verb again. GC
-        and STATUS of a network may overlap.
+        A chain with several hops may nest them, so another hop is no sign; a DEL is, and the same verb again. GC and
+        STATUS of a network may overlap.
         """
         if not record.env.container:
             return
-        verb, label = record.env.command, record.label
+        verb, hop = record.env.command, record.hop
         for pending in attachment.pending[:]:
             first = pending.first
             same = first.env.command == verb
-            if (same and first.label == label) or (verb == "DEL" and not same):
+            if (same and first.hop == hop) or (verb == "DEL" and not same):
                 self._give_up(pending)
 
     def tick(self, now: datetime) -> None:
@@ -265,13 +279,13 @@ class Pairing:
                 self._give_up(oldest)
             self._release()
 
-    def _attachment(self, key: tuple[str, str, str]) -> Attachment:
+    def _attachment(self, key: tuple[str, ...]) -> Attachment:
         attachment = self._attachments.get(key)
         if attachment is None:
             if len(self._attachments) >= _GENERATION:
                 self._old_attachments = self._attachments
                 self._attachments = {}
-            attachment = self._old_attachments.pop(key) if key in self._old_attachments else Attachment()
+            attachment = self._old_attachments.pop(key, None) or Attachment()
             self._attachments[key] = attachment
         return attachment
 
@@ -288,17 +302,29 @@ class Pairing:
 
     def _give_up(self, operation: Operation) -> None:
         record = operation.first
-        attachment = self._attachment((record.network, record.env.container, record.env.ifname))
-        stretch = (record.network, record.label)
+        env = record.env
+        attachment = self._attachment((record.network, env.container, env.ifname, env.replay))
+        stretch = (record.network, record.hop)
         alone = self._alone.setdefault(stretch, set())
         alone.add((record.probe, "entry"))
         # The other probe is missing, rather than its record: one alone saw entries, exits (of DEL), and nothing else.
         lonely = stretch not in self._paired and alone == {(record.probe, "entry"), (record.probe, "exit")}
-        self._decide(operation, Verdict.ENTRY_ONLY if lonely else Verdict.NO_EXIT)
+        if record.plugin:  # it has no other probe
+            lonely = False
+            self._decide(operation, Verdict.NO_END)
+        else:
+            self._decide(operation, Verdict.ENTRY_ONLY if lonely else Verdict.NO_EXIT)
         if operation in attachment.pending:
             attachment.pending.remove(operation)
-        if record.env.command == "ADD" and not lonely:
+        if env.command == "ADD" and not lonely:
             attachment.failed = True
+
+
+def _fault(exit: Record) -> Fault | None:
+    """What is wrong with what a wrapped plugin has answered."""
+    from cni_capture.story.answers import fault  # the rules of libcni, which a log of pairs does not need
+
+    return fault(exit)
 
 
 def operations(records: Iterable[Record], pairing: Pairing | None = None) -> Iterator[Operation]:
@@ -321,12 +347,7 @@ def ending(add: Operation, later: Iterable[Operation]) -> Operation | None:
     first, failed = add.first, None
     for operation in later:
         record = operation.first
-        same = (record.network, record.env.container, record.env.ifname, record.label) == (
-            first.network,
-            first.env.container,
-            first.env.ifname,
-            first.label,
-        )
+        same = _identity(record) == _identity(first)
         if same and record.env.command == "ADD":
             break
         if same and record.env.command == "DEL":
@@ -334,3 +355,7 @@ def ending(add: Operation, later: Iterable[Operation]) -> Operation | None:
                 return operation
             failed = operation
     return failed
+
+
+def _identity(record: Record) -> tuple[str, ...]:
+    return record.network, record.env.container, record.env.ifname, record.env.replay, record.hop

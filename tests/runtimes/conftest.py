@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtimes import image, tools
 from tests.runtimes.table import Table
 
 # Outside of test modules a failed assertion would not show its values.
@@ -23,6 +24,13 @@ _DESELECTED = pytest.StashKey[bool]()
 @pytest.fixture(scope="session")
 def table(pytestconfig: pytest.Config) -> Table:
     return pytestconfig.stash.setdefault(_TABLE, Table())
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image for containers and for the pause container of a pod, which nothing has to be pulled for."""
+    tools.need("runc", "busybox", "ip", "iptables", "ping", "unshare", "nsenter")
+    return image.write_image(tmp_path_factory.mktemp("image") / "image.tar")
 
 
 @pytest.fixture

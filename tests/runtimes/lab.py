@@ -52,14 +52,15 @@ class Lab:
 
 
 L = TypeVar("L", bound=Lab)
+R = TypeVar("R")
 
 
-def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None], records: Sequence[Seen]) -> None:
+def play_both(
+    make: Callable[[Host, bool], L], scenario: Callable[[L], None], read: Callable[[Host], Sequence[R]]
+) -> tuple[L, Sequence[R]]:
     """Run a scenario in a lab without and in one with probes: what was said, seen and sent must be the same.
 
-    And the log must hold just these `records`, with the results that libcni got as outputs, and `cni-capture show`
-    must tell them. Attachments of several networks or containers come in any order, so their records are sorted by
-    network and container.
+    And `cni-capture show` must tell what the log holds. Returns the lab with probes, and what `read` made of its log.
     """
     transcripts = []
     for probes in (False, True):
@@ -67,11 +68,21 @@ def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None], rec
             lab = make(host, probes)
             scenario(lab)
             transcripts.append(lab.transcript)
-            log = logged(host)
+            log = read(host)
             assert_shown(host)
     assert_same(*transcripts)
+    return lab, log
+
+
+def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None], records: Sequence[Seen]) -> None:
+    """The same with pairs of probes: the log must hold just these `records`, with the results that libcni got.
+
+    Attachments of several networks or containers come in any order, so their records are sorted by network and
+    container.
+    """
+    lab, read = play_both(make, scenario, logged)
     names = lab.transcript.names
-    log = [(replace(seen, container=names.get(seen.container, seen.container)), body) for seen, body in log]
+    log = [(replace(seen, container=names.get(seen.container, seen.container)), body) for seen, body in read]
     log.sort(key=lambda record: (record[0].network, record[0].container))
     assert sorted(records, key=lambda seen: (seen.network, seen.container)) == [seen for seen, _ in log]
     results = sorted(lab.results, key=lambda result: result[:2])

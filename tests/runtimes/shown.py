@@ -21,7 +21,7 @@ _ROW = re.compile(r"^\d\d:\S+ +(?P<id>\S+) +(?P<verb>\S+) +(?P<pod>\S+) +(?P<ifn
 class Told:
     """A row of `show`, less times: container and pod (`-` and the network in brackets where there are none).
 
-    A hop's label stands before its verdict, with a colon.
+    A hop stands before its verdict, with a colon: the label, the wrapped plugin, or both.
     """
 
     container: str
@@ -53,29 +53,45 @@ def assert_shown(host: Host, log_file: str = LOG) -> None:
 
 
 def _operations(lines: list[str]) -> list[tuple[Told, list[str]]]:
-    """What is to be told: for each entry whether its exit came, and the addresses in what came out."""
+    """What is to be told: for each entry whether its exit came, and the addresses in what came out.
+
+    The exit of a wrapped plugin is that of the same process, and says how it ended.
+    """
     operations: list[tuple[Told, list[str]]] = []
     open_: dict[tuple[str, ...], int] = {}
     for line in lines:
         verb, container, ifname = (_variable(line, name) for name in ("COMMAND", "CONTAINERID", "IFNAME"))
-        network = _fact(line, "network")
-        label = _fact(line, "label")
-        hop = f"{label}: " if label else ""
-        attachment = (network, container, ifname, label)
+        network, label, plugin = (_fact(line, name) for name in ("network", "label", "plugin"))
+        words = [label, plugin] if label != plugin else [label]
+        hop = f"{' '.join(filter(None, words))}: " if label or plugin else ""
+        attachment = (network, container, ifname, hop, _pid(line) if plugin else "")
         if _fact(line, "side") == "entry":
             names = [_argument(line, "K8S_POD_NAMESPACE"), _argument(line, "K8S_POD_NAME")]
             pod = "/".join(filter(None, names)) or f"[{network}]"
             open_[attachment] = len(operations)
-            operations.append((Told(container[:12] or "-", verb, pod, ifname or "-", f"{hop}no exit seen"), []))
+            verdict = "no end seen" if plugin else "no exit seen"
+            operations.append((Told(container[:12] or "-", verb, pod, ifname or "-", f"{hop}{verdict}"), []))
         else:
             told, _ = operations[open_[attachment]]
-            told = Told(told.container, told.verb, told.pod, told.ifname, f"{hop}ok")
-            operations[open_.pop(attachment)] = (told, _addresses(line) if verb == "ADD" else [])
+            verdict = "failed" if plugin and _has_failed(line) else "ok"
+            told = Told(told.container, told.verb, told.pod, told.ifname, f"{hop}{verdict}")
+            operations[open_.pop(attachment)] = (told, _addresses(line) if (verb, verdict) == ("ADD", "ok") else [])
     return operations
 
 
+def _has_failed(line: str) -> bool:
+    """Whether a wrapped plugin ended with another status than 0, by a signal, or could not be run."""
+    ended = re.search(r'"exitStatus":(\d+)| exitStatus=(\d+)', line)
+    return ended is None or (ended[1] or ended[2]) != "0"
+
+
+def _pid(line: str) -> str:
+    match = re.search(r'"pid":(\d+)|^\S+ \S+\[(\d+)\]', line)
+    return (match[1] or match[2]) if match else ""
+
+
 def _verdict(result: str) -> str:
-    match = re.match(r"(\w+: )?(ok|no exit seen)\b", result)
+    match = re.match(r"([\w -]+: )?(ok|failed|no exit seen|no end seen)\b", result)
     return match[0] if match else result
 
 
@@ -95,6 +111,6 @@ def _argument(line: str, name: str) -> str:
 
 
 def _addresses(line: str) -> list[str]:
-    output = re.split(r'"output":|output=', line)[1]
+    output = re.split(r'"output":|,output=', line)[1]
     result = json.JSONDecoder().raw_decode(output)[0]
     return [ip["address"] for ip in result.get("ips", [])][:1]

@@ -114,12 +114,6 @@ class CriLab(Lab):
         self.do(f"remove {name}", lambda: self.cri.remove_pod(self.ids[name]))
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tools.need("runc", "busybox", "ip", "iptables", "ping", "unshare", "nsenter")
-    return image.write_image(tmp_path_factory.mktemp("image") / "image.tar")
-
-
 class Comparison:
     """run_both() on a chain as it is and with probes around its plugins, and a row for the table."""
 
@@ -319,24 +313,27 @@ def test_crictl_sees_the_same(compare: Comparison, which: Callable[[], Release])
 @BOTH
 def test_ctr_run_with_cni_does_the_same(compare: Comparison, which: Callable[[], Release]) -> None:
     """A container without CRI, on the network in the default place; its DEL comes without a namespace."""
+    compare("ctr run --cni", which, run_with_ctr, expected("ADD DEL", "default-a", "pods"))
 
-    def scenario(lab: CriLab) -> None:
-        ctr = ["ctr", "run", "--rm", "--cni", "--cgroup", f"/{lab.host.name}", image.NAME, "a"]
-        running = lab.host.popen([*ctr, *image.SERVE], log="/run/ctr.log", env=lab.containerd.env)
-        task = until(lambda: tasks(lab), "the container runs")
-        lab.transcript.names[f"/proc/{task}/"] = "/proc/TASK/"
-        lab.host.run(["ip", "netns", "attach", "a", task])
-        lab.transcript.look("a")
-        lab.transcript.send("a", GATEWAY)
-        lab.keep_result("pods", "default-a")
-        lab.host.run(["ip", "netns", "delete", "a"])
-        lab.host.run(["kill", "-KILL", task])  # `ctr task kill` of 2.x makes a DEL of its own
-        lab.transcript.note(f"ctr run: exit {running.wait()}\n{lab.host.read('/run/ctr.log')}")
-        lab.transcript.look_at_host()
 
-    def tasks(lab: CriLab) -> str:
-        listed = lab.host.run(["ctr", "tasks", "list"], env=lab.containerd.env).stdout
-        found = re.search(r"^a +(\d+) +RUNNING", listed, re.MULTILINE)
-        return found[1] if found else ""
+def run_with_ctr(lab: CriLab) -> None:
+    """Run a container with `ctr run --cni`, look at it, and end it."""
+    ctr = ["ctr", "run", "--rm", "--cni", "--cgroup", f"/{lab.host.name}", image.NAME, "a"]
+    running = lab.host.popen([*ctr, *image.SERVE], log="/run/ctr.log", env=lab.containerd.env)
+    task = until(lambda: _task(lab), "the container runs")
+    lab.transcript.names[f"/proc/{task}/"] = "/proc/TASK/"
+    lab.host.run(["ip", "netns", "attach", "a", task])
+    lab.transcript.look("a")
+    lab.transcript.send("a", GATEWAY)
+    lab.keep_result("pods", "default-a")
+    lab.host.run(["ip", "netns", "delete", "a"])
+    lab.host.run(["kill", "-KILL", task])  # `ctr task kill` of 2.x makes a DEL of its own
+    lab.transcript.note(f"ctr run: exit {running.wait()}\n{lab.host.read('/run/ctr.log')}")
+    lab.transcript.look_at_host()
 
-    compare("ctr run --cni", which, scenario, expected("ADD DEL", "default-a", "pods"))
+
+def _task(lab: CriLab) -> str:
+    """The process of container a, once it runs."""
+    listed = lab.host.run(["ctr", "tasks", "list"], env=lab.containerd.env).stdout
+    found = re.search(r"^a +(\d+) +RUNNING", listed, re.MULTILINE)
+    return found[1] if found else ""

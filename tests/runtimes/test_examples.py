@@ -1,4 +1,7 @@
-"""The examples, with the real plugins that they name. Calico's needs a cluster: tests/test_examples.py plays it."""
+"""The examples, with the real plugins that they name.
+
+Calico's and Cilium's need a cluster: tests/test_examples.py plays them.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ PORTS = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "t
         ("10-flannel", "10.244.7."),
         ("20-bridge-portmap", "10.88.0."),
         ("30-macvlan-tuning", "192.0.2.77/24"),
+        ("40-bridge-wrapped", "10.90.0."),
         ("87-podman", "10.88.0."),
     ],
 )
@@ -47,20 +51,32 @@ def test_an_example_attaches_a_container_and_records_it(conflist: str, address: 
     result = json.loads(added.stdout)
     assert result["ips"][0]["address"].startswith(address)
     entries = json.loads((NET_D / f"{conflist}.conflist").read_text())["plugins"]
-    probes = [(entry["type"], entry.get("label")) for entry in entries if entry["type"].startswith("capture-")]
+    calls = [_calls(entry) for entry in entries]
+    on_add, on_del = [[seen for call in order for seen in call] for order in (calls, reversed(calls))]
     records = [_record(line) for line in log.splitlines()]
-    assert [*probes, *reversed(probes)] == [(record["probe"], record["label"]) for record in records]
-    assert result == records[len(probes) - 1]["output"]
+    assert [*on_add, *on_del] == [(record["probe"], record["label"] or record["plugin"]) for record in records]
+    # An empty dns is written by plugins and dropped by libcni.
+    assert {"dns": {}, **result} == {"dns": {}, **records[len(on_add) - 1]["output"]}
+
+
+def _calls(entry: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """What is recorded of one entry for each verb: probe, and label or wrapped plugin."""
+    if entry["type"] in ("capture-pre", "capture-post"):
+        return [(entry["type"], entry.get("label"))]
+    ends = [("capture-wrap", entry["capture"]["type"])] if entry["type"] == "capture-wrap" else []
+    inner = _calls(entry["ipam"]) if "ipam" in entry else []
+    return [*ends, *inner, *ends]
 
 
 def _record(line: str) -> dict[str, Any]:
     if line.startswith("{"):
         record: dict[str, Any] = json.loads(line)
-        return {"label": None, "output": None, **record}
+        return {"label": None, "plugin": None, "output": None, **record}
     label = line.partition(" label=")[2].partition(" ")[0] or None
     output = line.partition(",output=")[2]
     return {
         "probe": line.split()[1].partition("[")[0],
         "label": label,
+        "plugin": None,
         "output": json.loads(output) if output else None,
     }

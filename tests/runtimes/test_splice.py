@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtimes import image, tools
+from tests.runtimes import tools
 from tests.runtimes.containerd import CHAIN, NETWORK, NETWORKS, PLUGINS, Containerd
 from tests.runtimes.cri import pod_config
 from tests.runtimes.host import Host
@@ -85,12 +85,6 @@ class CriNode(Node):
             (record["plugin"], record["env"]["CNI_COMMAND"], record["side"], names[record["env"]["CNI_CONTAINERID"]])
             for record in map(json.loads, self.host.read(LOG).splitlines())
         )
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tools.need("runc", "busybox", "ip", "iptables", "ping", "unshare", "nsenter")
-    return image.write_image(tmp_path_factory.mktemp("image") / "image.tar")
 
 
 BOTH = pytest.mark.parametrize("which", [debian, newest])

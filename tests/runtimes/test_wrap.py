@@ -16,13 +16,15 @@ import pytest
 
 from tests.libcni.engines import cnitool
 from tests.libcni.scenarios import Bench, Engine, Scenario, answer, scenarios
-from tests.runtimes import image, tools
+from tests.runtimes import tools
 from tests.runtimes.containerd import CHAIN
 from tests.runtimes.host import Host
-from tests.runtimes.lab import L
+from tests.runtimes.lab import play_both
 from tests.runtimes.probes import LOG, Entry
-from tests.runtimes.test_cnitool import CHAINS, STEPS, Chain, Lab, Plugins, debian, newest
-from tests.runtimes.test_containerd import CriLab, Release
+from tests.runtimes.shown import assert_shown
+from tests.runtimes.table import Table
+from tests.runtimes.test_cnitool import CHAINS, CNITOOL, STEPS, Chain, Lab, Plugins, debian, newest
+from tests.runtimes.test_containerd import CriLab, Release, run_with_ctr
 from tests.runtimes.test_containerd import debian as debian_containerd
 from tests.runtimes.test_containerd import newest as newest_containerd
 from tests.runtimes.test_podman import PORT as PODMAN_PORT
@@ -214,7 +216,7 @@ def _id(case: tuple[Callable[[], Plugins], Chain, str, bool, bool]) -> str:
 
 @pytest.mark.parametrize(("which", "chain", "spec", "ipam", "itself"), CASES, ids=map(_id, CASES))
 def test_a_chain_does_the_same_wrapped(
-    which: Callable[[], Plugins], chain: Chain, spec: str, ipam: bool, itself: bool
+    which: Callable[[], Plugins], chain: Chain, spec: str, ipam: bool, itself: bool, table: Table
 ) -> None:
     """Real plugins and traffic: results, links, rules, files, exit codes the same, each call seen from both ends."""
     tools.need("ip", "bridge", "tc", "nft", "iptables", "ping", "unshare", "nsenter")
@@ -230,8 +232,11 @@ def test_a_chain_does_the_same_wrapped(
                 lab.do(verb)
             transcripts.append(lab.transcript)
             records = logged(host)
+            assert_shown(host)
     assert_same(*transcripts)
     assert list(expected(verbs, chain.plugins, ipam, itself)) == records
+    what = "the same chains wrapped, with IPAM and without"
+    table.add(CNITOOL, plugins=plugins.name, spec=spec, verbs=verbs, what=what, records=len(records))
 
 
 def logged(host: Host) -> list[tuple[str, str, str]]:
@@ -255,26 +260,7 @@ class WrappedCri(CriLab):
         return [wrapped(entry, True, True) for entry in plugins] if self._probes else plugins
 
 
-def run_both(make: Callable[[Host, bool], L], scenario: Callable[[L], None]) -> list[tuple[str, str, str]]:
-    """Run a scenario without and with wraps; what was said, seen and sent must be the same. Returns the records."""
-    transcripts = []
-    for wraps in (False, True):
-        with Host() as host:
-            lab = make(host, wraps)
-            scenario(lab)
-            transcripts.append(lab.transcript)
-            records = logged(host)
-    assert_same(*transcripts)
-    return records
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tools.need("runc", "busybox", "ip", "iptables", "ping", "unshare", "nsenter")
-    return image.write_image(tmp_path_factory.mktemp("image") / "image.tar")
-
-
-def test_podman_does_the_same_with_wrapped_plugins(archive: Path) -> None:
+def test_podman_does_the_same_with_wrapped_plugins(archive: Path, table: Table) -> None:
     """A container with a port: run, restarted, stopped, removed; podman asks each wrap for its VERSION."""
     tools.need("podman", "conmon", str(tools.DEBIAN_PLUGINS / "bridge"))
 
@@ -292,12 +278,17 @@ def test_podman_does_the_same_with_wrapped_plugins(archive: Path) -> None:
         lab.gone("a")
         lab.do("rm a")
 
-    assert list(expected("ADD DEL ADD DEL", WEB, True, True)) == run_both(make, scenario)
+    _, records = play_both(make, scenario, logged)
+    assert list(expected("ADD DEL ADD DEL", WEB, True, True)) == records
+    runtime = f"podman {tools.debian_version('podman')}"
+    plugins = f"Debian {tools.debian_version('containernetworking-plugins')}"
+    what = "run, restart, stop with all plugins and IPAM wrapped"
+    table.add(runtime, plugins=plugins, spec="1.0.0", verbs="ADD DEL", what=what, records=len(records))
 
 
 @pytest.mark.parametrize(("release", "spec"), [(debian_containerd, "1.0.0"), (newest_containerd, "1.1.0")])
 def test_containerd_does_the_same_with_wrapped_plugins(
-    archive: Path, release: Callable[[], Release], spec: str
+    archive: Path, release: Callable[[], Release], spec: str, table: Table
 ) -> None:
     """A pod with port and bandwidth: run, stopped twice, removed."""
     found = release()
@@ -310,5 +301,21 @@ def test_containerd_does_the_same_with_wrapped_plugins(
         lab.stop("a")
         lab.remove("a")
 
-    records = run_both(lambda host, wraps: WrappedCri(host, wraps, archive, found, spec, CHAIN), scenario)
+    _, records = play_both(lambda host, wraps: WrappedCri(host, wraps, archive, found, spec, CHAIN), scenario, logged)
     assert list(expected("ADD DEL DEL DEL", CHAIN, True, True)) == records
+    what = "the same pod with all plugins and IPAM wrapped"
+    table.add(found.name, plugins=found.plugins_name, spec=spec, verbs="ADD DEL", what=what, records=len(records))
+
+
+@pytest.mark.parametrize("release", [debian_containerd, newest_containerd])
+def test_ctr_run_with_cni_does_the_same_with_wrapped_plugins(
+    archive: Path, release: Callable[[], Release], table: Table
+) -> None:
+    """A container without CRI; its DEL comes without a namespace."""
+    found = release()
+    _, records = play_both(
+        lambda host, wraps: WrappedCri(host, wraps, archive, found, "1.0.0", CHAIN), run_with_ctr, logged
+    )
+    assert list(expected("ADD DEL", CHAIN, True, True)) == records
+    what = "ctr run --cni with all plugins and IPAM wrapped"
+    table.add(found.name, plugins=found.plugins_name, spec="1.0.0", verbs="ADD DEL", what=what, records=len(records))

@@ -117,6 +117,16 @@ def test_claims_are_held_against_what_was_there(expected: list[str], found: Any)
     assert expected == contradictions(added(None, result(), interfaces=found))
 
 
+def test_an_ipam_plugin_claims_nothing() -> None:
+    """It hands out an address, which its caller has yet to put on the interface."""
+    for plugin, expected in (("host-local", []), ("bridge", ["10.1.0.7/24 is in the result, but not on eth0"])):
+        story = Story()
+        pid = story.wrapped_entry("ADD", WEB, plugin, {"type": "bridge", "ipam": {"type": "host-local"}})
+        story.wrapped_exit("ADD", WEB, plugin, pid, {"ips": [{"address": "10.1.0.7/24"}]}, interfaces=look())
+        (operation,) = operations(map(read_record, story.lines("json")))
+        assert expected == contradictions(operation)
+
+
 def test_addresses_are_compared_as_addresses() -> None:
     """One address has many spellings."""
     assert [] == contradictions(added(None, result("FD00:0::7/64"), interfaces=look("fd00::7/64")))

@@ -182,6 +182,21 @@ def test_what_hangs_is_shown_when_it_is_overdue_and_again_when_it_ends(
     command.wait_for(["ADD c1 no exit so", "ADD c1 ok 10.1.0.7/24 +ip…"])
 
 
+def test_a_wrapped_plugin_that_hangs_is_shown_as_such(follow: Callable[..., Following], tmp_path: Path) -> None:
+    """By its name, and not as one of two probes whose exit is missing."""
+    story = Story()
+    story.now = time.time_ns() - 60 * 10**9
+    pid = story.wrapped_entry("ADD", "c1", "bridge", pod="default/slow")
+    story.wrapped_exit("ADD", "c1", "bridge", pid, signal="SIGKILL", pod="default/slow", milliseconds=45_000)
+    entry, exit = story.lines("json")
+    log = tmp_path / "cni.log"
+    log.write_bytes(entry)
+    command = follow()
+    command.wait_for_words(command.out, " bridge: no end so far\n")
+    command.append(exit)
+    command.wait_for_words(command.out, " bridge: failed\n             killed by SIGKILL\n")
+
+
 def test_records_are_followed_as_records(follow: Callable[..., Following]) -> None:
     """For programs, by operation and at once."""
     command = follow("-o", "json", "--cmd", "add")

@@ -212,18 +212,27 @@ def test_a_call_that_a_probe_refuses_has_failed() -> None:
     ("expected", "output", "ended"),
     [
         ("ADD a bridge failed: try later", {"code": 11, "msg": "try later"}, {"exitStatus": 1}),
-        ("ADD a bridge failed: exit status 2", b"usage: ...", {"exitStatus": 2}),
-        ("ADD a bridge failed: killed by SIGKILL", b"", {"signal": "SIGKILL"}),
-        ("ADD a bridge ok: ", {"code": 11, "msg": "libcni looks at the exit status alone"}, {"exitStatus": 0}),
+        ("ADD a bridge failed: ", b"usage: ...", {"exitStatus": 2}),
+        ("ADD a bridge failed: ", b"", {"signal": "SIGKILL"}),
+        ("ADD a bridge failed: ", b"log line\n{}", {}),
+        ("ADD a bridge failed: libcni takes it for a result", {"code": 11, "msg": "libcni takes it for a result"}, {}),
+        ("ADD a bridge failed: not found", b"{}", {"error": {"code": 999, "msg": "not found"}}),
+        ("ADD a bridge ok: ", result(), {}),
     ],
 )
 def test_a_wrapped_plugin_has_failed_when_its_exit_says_so(expected: str, output: Any, ended: dict[str, Any]) -> None:
-    """capture-wrap sees how a plugin ended, and what it printed to say why."""
+    """capture-wrap sees how a plugin ended, or that it could not be run, and what it printed."""
     story = Story()
-    story.record("capture-wrap", "entry", "ADD", A, {}, plugin="bridge")
-    story.record("capture-wrap", "exit", "ADD", A, output, what="output", plugin="bridge", **ended)
+    pid = story.wrapped_entry("ADD", A, "bridge")
+    story.wrapped_exit("ADD", A, "bridge", pid, output, **ended)
     (operation,) = operations(read(story))
     assert expected == f"{words(operation)}: {operation.error.get('msg', '')}"
+
+
+def wrap(story: Story, verb: str, plugin: str, output: Any = b"", **more: Any) -> None:
+    """A plugin that is wrapped runs, and comes back."""
+    pid = story.wrapped_entry(verb, A, plugin, **more)
+    story.wrapped_exit(verb, A, plugin, pid, output, **more)
 
 
 def test_wrapped_plugins_are_hops() -> None:
@@ -231,9 +240,99 @@ def test_wrapped_plugins_are_hops() -> None:
     story = Story()
     for verb, plugins in (("ADD", ["bridge", "portmap"]), ("DEL", ["portmap", "bridge"])):
         for plugin in plugins:
-            story.record("capture-wrap", "entry", verb, A, {}, plugin=plugin)
-            story.record("capture-wrap", "exit", verb, A, {}, what="output", plugin=plugin, exitStatus=0)
+            wrap(story, verb, plugin, result() if verb == "ADD" else b"")
     assert ["ADD a bridge ok", "ADD a portmap ok", "DEL a portmap ok", "DEL a bridge ok"] == told(story)
+
+
+def test_an_ipam_plugin_is_a_hop_within_that_of_its_caller() -> None:
+    """Both wrapped with one label: the call within a call pairs by plugin, and the DEL is one, not a repetition."""
+    story = Story()
+    for verb, inner, outer in (("ADD", {"ips": []}, result()), ("DEL", b"", b"")):
+        bridge = story.wrapped_entry(verb, A, "bridge", label="x")
+        wrap(story, verb, "host-local", inner, label="x")
+        story.wrapped_exit(verb, A, "bridge", bridge, outer, label="x", milliseconds=5)
+    found = [(words(each), each.first.hop, round(each.milliseconds or 0)) for each in operations(read(story))]
+    assert [
+        ("ADD a x ok", "x bridge", 7),
+        ("ADD a x ok", "x host-local", 1),
+        ("DEL a x ok", "x bridge", 7),
+        ("DEL a x ok", "x host-local", 1),
+    ] == found
+
+
+def test_one_plugin_asked_twice_at_a_time_pairs_by_process() -> None:
+    """Two STATUS of a network overlap, and the first one to begin is the first to end."""
+    story = Story()
+    first, second = (story.wrapped_entry("STATUS", "", "bridge") for _ in range(2))
+    story.wrapped_exit("STATUS", "", "bridge", first, milliseconds=20)
+    story.wrapped_exit("STATUS", "", "bridge", second, {"code": 50, "msg": "no"}, exitStatus=1, milliseconds=20)
+    found = [(words(each), each.first.pid, round(each.milliseconds or 0)) for each in operations(read(story))]
+    assert [("STATUS bridge ok", first, 21), ("STATUS bridge failed", second, 40)] == found
+
+
+def test_a_wrapped_plugin_that_hangs_has_no_end() -> None:
+    """The runtime kills the wrap, and with it the plugin, and deletes: of the IPAM plugin as of its caller."""
+    story = Story()
+    story.wrapped_entry("ADD", A, "bridge")
+    story.wrapped_entry("ADD", A, "host-local")
+    wrap(story, "DEL", "bridge", milliseconds=240_000)
+    assert ["ADD a bridge no end seen", "ADD a host-local no end seen", "DEL a bridge ok after failure"] == told(story)
+
+
+def test_a_wrap_whose_exits_are_all_missing_is_not_taken_for_a_lone_probe() -> None:
+    """It has no other probe that could be missing: a plugin that never comes back has failed."""
+    story = Story()
+    story.wrapped_entry("ADD", A, "bridge")
+    story.wrapped_exit("DEL", A, "bridge", 1)
+    assert ["ADD a bridge no end seen", "DEL a bridge exit only after failure"] == told(story)
+
+
+def test_the_end_of_a_plugin_is_told_without_its_beginning() -> None:
+    """The log was rotated away under it; whether it failed is known all the same."""
+    story = Story()
+    story.wrapped_exit("ADD", A, "bridge", 1, result())
+    story.wrapped_exit("DEL", A, "bridge", 2, b"", exitStatus=1)
+    story.wrapped_exit("DEL", A, "bridge", 3)
+    assert ["ADD a bridge exit only", "DEL a bridge failed", "DEL a bridge exit only"] == told(story)
+
+
+def test_an_exit_of_another_process_is_not_the_exit() -> None:
+    """The plugin hung, was killed, and is tried again by a runtime whose entry could not be recorded."""
+    story = Story()
+    story.wrapped_entry("ADD", A, "bridge")
+    story.wrapped_exit("ADD", A, "bridge", 1, result())
+    assert ["ADD a bridge no end seen", "ADD a bridge exit only"] == told(story)
+
+
+def test_how_long_a_wrapped_plugin_took_is_its_own_time() -> None:
+    """Without what capture-wrap needs to start and to record."""
+    story = Story()
+    pid = story.wrapped_entry("DEL", A, "bridge")
+    story.wrapped_exit("DEL", A, "bridge", pid, milliseconds=30, took=12.5)
+    (operation,) = operations(read(story))
+    assert operation.milliseconds == 12.5
+
+
+def test_a_replay_is_a_story_of_its_own() -> None:
+    """Neither its ADD nor its DEL is the container's, and each DEL knows when its own ADD was."""
+    story = Story()
+    replayed = {"env": {"CNI_CAPTURE_REPLAY": "2026-11-30T12:03:44.118Z"}}
+    story.enter("ADD", A)
+    story.leave("ADD", A, result())
+    story.enter("ADD", A, milliseconds=60_000, **replayed)
+    story.enter("CHECK", A)
+    story.leave("CHECK", A)
+    story.leave("ADD", A, result(), **replayed)
+    story.enter("DEL", A, milliseconds=1_000, **replayed)
+    story.leave("DEL", A, **replayed)
+    story.enter("DEL", A, milliseconds=60_000)
+    story.leave("DEL", A)
+    found = list(operations(read(story)))
+    assert ["ADD a ok", "ADD a ok", "CHECK a ok", "DEL a ok", "DEL a ok"] == [words(each) for each in found]
+    add, replay, _, replayed_del, last = found
+    assert (replayed_del, last) == (ending(replay, found[2:]), ending(add, found[1:]))
+    ages = [each.first.time - each.after.added for each in (replayed_del, last) if each.after and each.after.added]
+    assert [1.003, 121.005] == [round(age.total_seconds(), 3) for age in ages]
 
 
 def test_the_wall_clock_serves_where_the_monotonic_one_cannot() -> None:

@@ -123,6 +123,15 @@ def test_json_that_is_hard_to_hold_is_kept_as_it_is(body: bytes) -> None:
     assert (line, body) == (record.line, record.body)
 
 
+def test_a_variable_whose_name_is_no_text_does_not_hide_the_others() -> None:
+    """The runtime's environment is not ours to choose: of the record nothing is lost."""
+    environ = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c", "CNI_\udcff": "\udcff"}
+    record = Record("capture-pre", 1, 10**18, environ, {"side": '"entry"'}, "input", b"{}")
+    for line in (json_line(record), text_line(record)):
+        read = read_record(whole(line))
+        assert ("ADD", "c", environ) == (read.env.command, read.env.container, variables(read))
+
+
 def test_damage_is_told_in_few_words() -> None:
     """The first ten damaged lines have numbers, the rest are counted."""
     damage = Damage()

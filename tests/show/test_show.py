@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.show.command import ENVIRON, LOGS, MAIN, show
-from tests.show.stories import Story, full, minimal, result
+from tests.show.stories import Story, full, minimal, result, wrapped
 
 GOLDEN = Path(__file__).parent / "golden"
 FULL = LOGS / "v1-full.text"
@@ -39,6 +39,16 @@ VIEWS = [
     ("full-hops-color", "v1-full.text", ["a10b", "--color", "always"]),
     ("full-warnings", "v1-full.text", ["e5d4"]),
     ("full-clean-up", "v1-full.text", ["kube-system/coredns-abc"]),
+    ("wrapped", "v1-wrapped.text", []),
+    ("wrapped", "v1-wrapped.json", []),
+    ("wrapped-failed", "v1-wrapped.text", ["--failed"]),
+    ("wrapped-color", "v1-wrapped.json", ["--color", "always"]),
+    ("wrapped-detail", "v1-wrapped.text", ["shop/web-7f9c"]),
+    ("wrapped-detail", "v1-wrapped.json", ["3f9c1a"]),
+    ("wrapped-detail-color", "v1-wrapped.json", ["3f9c1a", "--since", "2026-11-30T12:03:51Z", "--color", "always"]),
+    ("wrapped-pair", "v1-wrapped.json", ["-o", "pair"]),
+    ("wrapped-stats", "v1-wrapped.text", ["--stats"]),
+    ("wrapped-stats-json", "v1-wrapped.text", ["--stats", "-o", "json"]),
     ("damaged", "v1-damaged", []),
     ("damaged-json", "v1-damaged", ["-o", "json"]),
     ("unknown", "v1-full.text", ["nobody"]),
@@ -60,7 +70,7 @@ def test_every_view_of_every_log_is_as_it_was(golden: str, log: str, arguments: 
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize(("name", "story"), [("minimal", minimal()), ("full", full())])
+@pytest.mark.parametrize(("name", "story"), [("minimal", minimal()), ("full", full()), ("wrapped", wrapped())])
 def test_the_logs_are_what_the_probes_still_write(form: str, name: str, story: Story) -> None:
     """Within a format version nothing changes but for additions; this says when something does."""
     assert (LOGS / f"v1-{name}.{form}").read_bytes() == b"".join(story.lines(form))

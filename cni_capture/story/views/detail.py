@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from cni_capture.reading.records import Record, facts, variables
 from cni_capture.story import changes
 from cni_capture.story.operations import Operation, ending
+from cni_capture.story.views import wrapped
 from cni_capture.story.views.pair import headline, troubles
-from cni_capture.story.views.words import CYAN, GREEN, RED, clock, paint, printable, span
+from cni_capture.story.views.words import CYAN, GREEN, RED, YELLOW, clock, paint, printable, span
 
 # Said elsewhere in the block, or of no interest to a reader.
-_KNOWN = ("v", "time", "probe", "pid", "env", "side", "monotonic", "network", "label", "input", "output")
+_KNOWN = (
+    *("v", "time", "probe", "pid", "env", "side", "monotonic", "network", "label", "input", "output"),
+    *("newlines", "returns", "stderr", "stderrBytes"),
+)
 _SHOWN_VARIABLES = ("CNI_COMMAND",)
 
 
@@ -57,9 +61,16 @@ def _calls(operation: Operation, color: bool) -> Iterator[str]:
             found = changes.diff(operation.entry.body, record.body)
             yield f"    {record.what}, where it differs from the entry's"
             yield from _marked([line for line in found if line[0] != " "], color)
+        elif record.plugin and record.body[:1] == b'"':
+            yield from (f"    {line}" for line in wrapped.stdout(record))
         else:
             yield f"    {record.what}"
             yield from _marked([(" ", line) for line in changes.pretty(record.body).splitlines()], color)
+        if record is operation.exit and operation.fault:
+            for line in wrapped.verdict_of_libcni(record, operation.fault):
+                yield f"    {paint(line, YELLOW, color)}"
+        if record.plugin and record is operation.exit:
+            yield from (f"    {line}" for line in wrapped.last_words(record))
 
 
 def _process(record: Record) -> str:

@@ -10,6 +10,7 @@ from cni_capture.story.views.words import (
     DIM,
     YELLOW,
     clock,
+    hop,
     milliseconds,
     outcome,
     paint,
@@ -30,7 +31,7 @@ def headline(operation: Operation, color: bool, time: str) -> str:
         who(operation),
         printable(record.env.ifname),
         f"on {printable(record.network)}" if record.network and operation.pod[1] else "",
-        f"hop {printable(record.label)}" if record.label else "",
+        f"hop {hop(operation)}" if hop(operation) else "",
     ]
     took = "" if operation.milliseconds is None else f" in {milliseconds(operation)} ms"
     said = outcome(operation)
@@ -52,6 +53,10 @@ def pair(operation: Operation, color: bool) -> Iterator[str]:
                 f"  {paint(direction, DIM, color)} {clock(record.time)} {printable(record.probe):12} {record.what:6} "
             )
             yield head + printable(record.body.decode("utf-8", "replace"))
+    if operation.fault and operation.exit:
+        from cni_capture.story.views.wrapped import last_words
+
+        yield from (f"  {line}" for line in last_words(operation.exit))
     for line in troubles(operation, color):
         yield f"  {line}"
     yield ""

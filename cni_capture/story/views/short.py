@@ -1,16 +1,20 @@
-"""One line an operation, in fixed columns, within the width of the terminal; the long column last."""
+"""One line an operation, in fixed columns, within the width of the terminal; the long column last.
+
+Why it failed is what somebody wants to know, so that gets a line of its own where the column has no room for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
 
-from cni_capture.story.operations import Operation
+from cni_capture.story.operations import FAILED, Operation
 from cni_capture.story.views.words import (
     BOLD,
     DIM,
     YELLOW,
     clock,
+    hop,
     milliseconds,
     outcome,
     paint,
@@ -22,6 +26,8 @@ from cni_capture.story.views.words import (
 )
 
 NARROWEST = 80
+# Under the ID.
+_INDENT = " " * 13
 
 
 class Short:
@@ -40,7 +46,7 @@ class Short:
         return paint(names, BOLD, self._color)
 
     def rows(self, operation: Operation) -> Iterator[str]:
-        """The line of an operation; before it a line with the date, where that is not the one before."""
+        """The line of an operation, and why it failed; before it the date, where that is not the one before."""
         record = operation.first
         if record.time.date() != self._day:
             self._day = record.time.date()
@@ -56,27 +62,34 @@ class Short:
                 "",
             )
         )
-        yield head + self._result(operation, self._width - len(head))
+        said, room = outcome(operation), self._width - len(head)
+        result, is_whole = self._result(operation, said, room)
+        if is_whole or operation.verdict is not FAILED:
+            yield head + result
+        else:
+            yield head + self._result(operation, "", room)[0]
+            yield _INDENT + _cut(said, self._width - len(_INDENT), 0)
 
-    def _result(self, operation: Operation, room: int) -> str:
-        """Verdict, warning and outcome, coloured, in `room` characters."""
-        label = f"{printable(operation.first.label)}: " if operation.first.label else ""
+    def _result(self, operation: Operation, said: str, room: int) -> tuple[str, bool]:
+        """Verdict, warning and what is `said` besides, coloured, in `room` characters; and whether all of it."""
+        label = f"{hop(operation)}: " if hop(operation) else ""
         warn = " warn" if next(warnings(operation), None) else ""
-        said = outcome(operation)
         plain = label + verdict(operation, False) + warn + (f" {said}" if said else "")
         end = len(label) + len(verdict(operation, False))
-        if len(plain) > room:
-            plain = _cut(plain, room, end + len(warn))
+        is_whole = len(plain) <= room
+        plain = _cut(plain, room, end + len(warn))
         # Coloured after it has been measured: what colours it has no width.
         if not self._color or len(plain) < end:
-            return plain
+            return plain, is_whole
         rest = plain[end:]
         if warn and rest.startswith(warn):
             rest = paint(warn, YELLOW, True) + rest[len(warn) :]
-        return label + verdict(operation, True) + rest
+        return label + verdict(operation, True) + rest, is_whole
 
 
 def _cut(text: str, room: int, keep: int) -> str:
     """At most `room` characters, without a part of a word unless it stands within the first `keep`."""
+    if len(text) <= room:
+        return text
     blank = text.rfind(" ", keep + 1, room)
     return f"{text[: blank if blank > 0 else room - 1]}…"

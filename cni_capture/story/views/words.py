@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from cni_capture.reading.records import decode
 from cni_capture.story import changes
 from cni_capture.story.lint import lint
-from cni_capture.story.operations import Operation, Verdict
+from cni_capture.story.operations import SUCCESS, Operation, Verdict
 
 # What a terminal obeys instead of showing it: control characters of both sets, surrogates, line separators, and what
 # turns the direction of writing.
@@ -20,6 +20,7 @@ _COLORS = {
     Verdict.OK: GREEN,
     Verdict.FAILED: RED,
     Verdict.NO_EXIT: RED,
+    Verdict.NO_END: RED,
     Verdict.ENTRY_ONLY: YELLOW,
     Verdict.EXIT_ONLY: YELLOW,
 }
@@ -76,18 +77,22 @@ def who(operation: Operation) -> str:
     return printable(f"[{operation.first.network}]") if operation.first.network else "-"
 
 
+def hop(operation: Operation) -> str:
+    """Which of several hops of the chain it was, and whether somebody has replayed it; "" where there is one."""
+    record = operation.first
+    return printable(f"replay {record.hop}".rstrip() if record.env.replay else record.hop)
+
+
 def verdict(operation: Operation, color: bool) -> str:
-    word = str(operation.verdict.value) if operation.verdict else "no exit so far"
+    undecided = "no end so far" if operation.first.plugin else "no exit so far"
+    word = str(operation.verdict.value) if operation.verdict else undecided
     return paint(word, _COLORS.get(operation.verdict, YELLOW) if operation.verdict else YELLOW, color)
 
 
 def outcome(operation: Operation) -> str:
     """What there is to say besides the verdict: why it failed, or what it brought."""
     if operation.verdict is Verdict.FAILED:
-        error = operation.error
-        details = f"; {error['details']}" if error.get("details") else ""
-        code = f"{error['code']}: " if "code" in error else ""
-        return printable(f"{code}{error.get('msg', '')}{details}")
+        return printable("; ".join(filter(None, _why(operation))))
     if operation.after:
         return _after(operation)
     before, after = changes.results(operation)
@@ -96,6 +101,22 @@ def outcome(operation: Operation) -> str:
     result = decode(after)
     there = changes.addresses(result)
     return printable(" ".join([*there, *changes.words(decode(before), result)]))
+
+
+def _why(operation: Operation) -> Iterator[str]:
+    """Why it failed: the error as it was given; else how a wrapped plugin ended, and what it said last."""
+    error, fault = operation.error, operation.fault
+    if error:
+        details = f"; {error['details']}" if error.get("details") else ""
+        code = f"{error['code']}: " if "code" in error else ""
+        yield f"{code}{error.get('msg', '')}{details}"
+        yield fault.reason if fault else ""
+    elif fault and operation.exit:
+        from cni_capture.story.views.wrapped import gist
+
+        last = gist(operation.exit)
+        stderr = f"stderr: {last}" if last else ""
+        yield from (fault.reason, stderr) if fault.ended == SUCCESS else (fault.ended, stderr, fault.reason)
 
 
 def _after(operation: Operation) -> str:
