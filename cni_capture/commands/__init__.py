@@ -21,6 +21,7 @@ DONE, NO, USAGE, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 VERBS = {
     "doctor": "Is it capturing, and if not, why?",
     "install": "Put the probes into the plugin directory.",
+    "replay": "Make a call of the log again, as a script or at once.",
     "run": "Run a conflist as a runtime would, with no runtime.",
     "show": "Say what happened: which pod, how long, what changed, who failed.",
     "splice": "Put probes into the network that the runtimes use.",

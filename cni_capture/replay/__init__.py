@@ -1,0 +1,1 @@
+"""A call out of the log, made again."""
