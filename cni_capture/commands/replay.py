@@ -32,9 +32,10 @@ from cni_capture.replay.chains import Chain, chain_of
 from cni_capture.replay.comparison import differences, renamed
 from cni_capture.replay.trial import Place, Recorder, place
 from cni_capture.story.answers import answer
+from cni_capture.story.faults import SUCCESS
 from cni_capture.story.filters import Filter
-from cni_capture.story.operations import SUCCESS, Operation, operations
-from cni_capture.story.views.words import printable
+from cni_capture.story.operations import Operation, operations
+from cni_capture.story.views.terminal import printable
 
 _WRAP = "cni-capture splice --wrap TYPE"
 

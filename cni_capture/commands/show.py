@@ -27,7 +27,7 @@ from cni_capture.reading.sources import STDIN, line_start, open_source
 from cni_capture.story.filters import Filter
 from cni_capture.story.operations import GIVE_UP, Operation, Pairing, operations
 from cni_capture.story.views.printer import Printer, terminal_width
-from cni_capture.story.views.words import printable
+from cni_capture.story.views.terminal import printable
 
 # With --follow: an exit record that is not there after so long is worth a line.
 OVERDUE = timedelta(seconds=30)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from cni_capture.errors import UserError
 from cni_capture.reading.records import Record, captured, decode, facts, variables
 from cni_capture.story.operations import Operation
-from cni_capture.story.views.words import printable, who
+from cni_capture.story.views.terminal import printable
+from cni_capture.story.views.words import who
 
 MARK = "CNI_CAPTURE_REPLAY"
 """Set for what is replayed: the time of the record. Probes record it, as all of CNI_*, and so mark their records."""

@@ -12,8 +12,8 @@ from typing import Any
 from cni_capture.libcni.invoke import Answer
 from cni_capture.reading.records import decode
 from cni_capture.story.changes import pretty
-from cni_capture.story.operations import SUCCESS
-from cni_capture.story.views.words import printable
+from cni_capture.story.faults import SUCCESS
+from cni_capture.story.views.terminal import printable
 
 _MAC = re.compile("([0-9a-f]{2}:){5}[0-9a-f]{2}", re.IGNORECASE)
 # Made up by the plugins and by the kernel (containernetworking/plugins, pkg/ip/link_linux.go, RandomVethName).

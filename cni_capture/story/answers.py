@@ -15,7 +15,7 @@ from cni_capture.libcni.gotypes import Mismatch
 from cni_capture.libcni.invoke import Answer, PluginError, ending, stdout_of
 from cni_capture.libcni.result import from_stdout
 from cni_capture.reading.records import Record, captured, decode, facts, text_of
-from cni_capture.story.operations import SUCCESS
+from cni_capture.story.faults import SUCCESS, Fault
 
 # Bytes of stdout. Reading as libcni does takes Python a second for four times as much, and no result is so large.
 _MOST = 256 * 1024
@@ -23,22 +23,6 @@ _MOST = 256 * 1024
 _REDACTED = b"[redacted]"
 # A limit of `gojson`, and not that of Go.
 _TOO_DEEP = "exceeded max depth"
-
-
-class Fault(NamedTuple):
-    """Why a call counts as failed: what the plugin said, how it ended, and what libcni makes of it.
-
-    `said` is the plugin's CNI error object, empty where it printed none; `ended` is "exit status 3" or "killed by
-    SIGKILL", "" for a plugin that could not be run. Where libcni does not see what the plugin meant, `reason` says why
-    in a phrase, `libcni` has the very words that reach the user ("" where the log has not all that it takes to know
-    them), and `at` is the byte of stdout at which it stumbles.
-    """
-
-    said: dict[str, Any]
-    ended: str = ""
-    reason: str = ""
-    libcni: str = ""
-    at: int | None = None
 
 
 def fault(exit: Record) -> Fault | None:

@@ -13,14 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from cni_capture.reading.records import Record, decode
-
-if TYPE_CHECKING:
-    from cni_capture.story.answers import Fault
+from cni_capture.story.faults import Fault
 
 # Longer than any runtime waits for a plugin (kubelet gives a sandbox four minutes).
 GIVE_UP = timedelta(minutes=10)
@@ -43,9 +40,6 @@ class Verdict(str, Enum):
 
 
 OK, FAILED = Verdict.OK, Verdict.FAILED  # a member of an Enum is slow to get at
-
-# How a plugin ended that did well, in the words of Go (os.ProcessState).
-SUCCESS = "exit status 0"
 
 HINTS = {
     Verdict.NO_EXIT: "no exit seen: a plugin between the probes failed or was killed, "

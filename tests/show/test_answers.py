@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cni_capture.libcni.invoke import Answer
 from cni_capture.libcni.result import from_stdout
 from cni_capture.reading.records import Record, captured, read_record
-from cni_capture.story.answers import Fault, _is_usual, answer, fault, stderr
+from cni_capture.story.answers import _is_usual, answer, fault, stderr
+from cni_capture.story.faults import Fault
 from tests.libcni.scenarios import Scenario, scenarios
 from tests.show.stories import Story, result
 

@@ -18,7 +18,8 @@ from cni_capture.story.views.pair import pair
 from cni_capture.story.views.records import as_message, for_terminal
 from cni_capture.story.views.short import Short
 from cni_capture.story.views.stats import Stats
-from cni_capture.story.views.words import outcome, printable
+from cni_capture.story.views.terminal import printable
+from cni_capture.story.views.words import outcome
 from tests.show.stories import Story
 
 WORDS = st.sampled_from(["", "eth0", "10.1.0.7/24", "fd00::1", "1.0.0", "0.4.0", "\x1b[2J", "\ud800", "\x9b", "4"])

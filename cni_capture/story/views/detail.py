@@ -10,7 +10,8 @@ from cni_capture.story import changes
 from cni_capture.story.operations import Operation, ending
 from cni_capture.story.views import wrapped
 from cni_capture.story.views.pair import headline, troubles
-from cni_capture.story.views.words import CYAN, GREEN, RED, YELLOW, clock, paint, printable, span
+from cni_capture.story.views.terminal import CYAN, GREEN, RED, YELLOW, paint, printable
+from cni_capture.story.views.words import clock, span
 
 # Said elsewhere in the block, or of no interest to a reader.
 _KNOWN = (

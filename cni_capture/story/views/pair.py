@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cni_capture.story.operations import Operation
-from cni_capture.story.views.words import (
-    BOLD,
-    DIM,
-    YELLOW,
-    clock,
-    hop,
-    milliseconds,
-    outcome,
-    paint,
-    printable,
-    verdict,
-    warnings,
-    who,
-)
+from cni_capture.story.views.terminal import BOLD, DIM, YELLOW, paint, printable
+from cni_capture.story.views.words import clock, hop, milliseconds, outcome, verdict, warnings, who
 
 
 def headline(operation: Operation, color: bool, time: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cni_capture.reading.records import Record, variables
 from cni_capture.record import word
-from cni_capture.story.views.words import printable
+from cni_capture.story.views.terminal import printable
 
 
 def as_line(record: Record) -> bytes:

@@ -9,21 +9,8 @@ from collections.abc import Iterator
 from datetime import date
 
 from cni_capture.story.operations import FAILED, Operation
-from cni_capture.story.views.words import (
-    BOLD,
-    DIM,
-    YELLOW,
-    clock,
-    hop,
-    milliseconds,
-    outcome,
-    paint,
-    printable,
-    shorten,
-    verdict,
-    warnings,
-    who,
-)
+from cni_capture.story.views.terminal import BOLD, DIM, YELLOW, paint, printable, shorten
+from cni_capture.story.views.words import clock, hop, milliseconds, outcome, verdict, warnings, who
 
 NARROWEST = 80
 # Under the ID.

@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cni_capture.story.operations import OK, Operation
-from cni_capture.story.views.words import BOLD, RED, hop, paint, printable, shorten
+from cni_capture.story.views.terminal import BOLD, RED, paint, printable, shorten
+from cni_capture.story.views.words import hop
 
 _BARS = " ▁▂▃▄▅▆▇█"
 # Upper bounds of the histogram's bars in milliseconds: doubling; the last bar has no bound.

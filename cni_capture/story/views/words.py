@@ -1,21 +1,17 @@
-"""What all views share: names, times and verdicts in words, safe to be shown in a terminal."""
+"""What all views share: names, times and verdicts in words."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from cni_capture.reading.records import decode
 from cni_capture.story import changes
+from cni_capture.story.faults import SUCCESS
 from cni_capture.story.lint import lint
-from cni_capture.story.operations import SUCCESS, Operation, Verdict
+from cni_capture.story.operations import Operation, Verdict
+from cni_capture.story.views.terminal import GREEN, RED, YELLOW, paint, printable
 
-# What a terminal obeys instead of showing it: control characters of both sets, surrogates, line separators, and what
-# turns the direction of writing.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-GREEN, RED, YELLOW, CYAN, BOLD, DIM = 32, 31, 33, 36, 1, 2
 _COLORS = {
     Verdict.OK: GREEN,
     Verdict.FAILED: RED,
@@ -24,23 +20,6 @@ _COLORS = {
     Verdict.ENTRY_ONLY: YELLOW,
     Verdict.EXIT_ONLY: YELLOW,
 }
-
-
-def printable(text: str) -> str:
-    """Text without what a terminal would obey; that is spelled as JSON would (`\\u001b`)."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def paint(text: str, color: int, wanted: bool) -> str:
-    return f"\x1b[{color}m{text}\x1b[0m" if wanted and text else text
-
-
-def shorten(text: str, width: int) -> str:
-    """At most `width` characters; what is left out is in the middle, since names tend to differ at their ends."""
-    if len(text) <= width:
-        return text
-    tail = (width - 1) // 2
-    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def clock(time: datetime) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from cni_capture.reading.records import Record, captured, decode, facts
-from cni_capture.story.answers import Fault, stderr
-from cni_capture.story.views.words import printable
+from cni_capture.story.answers import stderr
+from cni_capture.story.faults import Fault
+from cni_capture.story.views.terminal import printable
 
 # Of stderr, and of stdout that is not JSON: lines, and characters of one, that a person looks at. The log has the rest.
 _LINES, _LONGEST = 10, 400
