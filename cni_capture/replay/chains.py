@@ -82,8 +82,7 @@ def _members(chosen: Operation, operations: Iterable[Operation]) -> list[Operati
         record = operation.first
         if _attachment(operation) != about or not (record.plugin or record.env.command == "DEL"):
             continue
-        seen = [(member.first.label, member.first.plugin) for member in run]
-        is_new = record.env.command != "ADD" or (record.label, record.plugin) in seen
+        is_new = record.env.command != "ADD" or record.hop in [member.first.hop for member in run]
         if is_new and _has(run, chosen):
             break
         if is_new:
