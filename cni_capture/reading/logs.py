@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from itertools import chain
 
 from cni_capture.reading.records import Damage, Record, lines, records
@@ -28,15 +28,17 @@ class Logs:
 
     def records(self) -> Iterator[Record]:
         """All of them, oldest first: files of one set follow each other, several logs are merged by time."""
-        size = sum(source.size for each in self._sets for source in each if source.seekable)
-        with Progress(size) if self._bar else nullcontext() as progress:
-            streams = [
-                chain.from_iterable(self._records(source, 0, progress) for source in each) for each in self._sets
-            ]
-            if len(streams) == 1:
-                yield from streams[0]
-            else:
-                yield from heapq.merge(*streams, key=lambda record: record.time)
+        if self._bar:
+            return self._with_bar()
+        return self._merged(None)
+
+    def _with_bar(self) -> Iterator[Record]:
+        with Progress(sum(source.size for each in self._sets for source in each if source.seekable)) as progress:
+            yield from self._merged(progress)
+
+    def _merged(self, progress: Callable[[int], None] | None) -> Iterator[Record]:
+        streams = [chain.from_iterable(self._records(source, 0, progress) for source in each) for each in self._sets]
+        return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda record: record.time)
 
     def tail(self, enough: Enough) -> Iterator[Record]:
         """From a place near the end of the newest file on, if what follows is `enough`; else all."""
