@@ -92,6 +92,8 @@ def command(
     if whole and STDIN in logs:
         raise click.UsageError("--chain reads the log twice: not from standard input")
     reader = Logs(logs, rotated)
+    if executes:
+        _see_that_it_is_ours(reader)
     chosen = _choose(operations(reader.records()), subject, filter_of(options), whole)
     for complaint in reader.complaints():
         _say(complaint)
@@ -100,7 +102,10 @@ def command(
     if executes:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was made is deleted first
     if whole:
-        it = chain_of(chosen, operations(Logs(logs, rotated).records()))
+        again = Logs(logs, rotated)
+        if executes:
+            _see_that_it_is_ours(again)
+        it = chain_of(chosen, operations(again.records()))
         _warn_of_redaction(it.redacted)
         return _chain(it, program, named, container_id) if executes else _print_chain(it, named, container_id)
     call = call_of(chosen, program)
@@ -115,6 +120,15 @@ def command(
             hint="print the script, put its cni.dev/valid-attachments right, and run that",
         )
     return _call(call, answer(chosen.exit) if chosen.exit else None, named, container_id)
+
+
+def _see_that_it_is_ours(log: Logs) -> None:
+    """What is run, and in which environment, stands in the log: /tmp/cni.log may be anybody's. Raises UserError."""
+    for name in log.of_others():
+        raise UserError(
+            f"{name}: somebody else may have written this, and it says which program is run",
+            hint="read it, and replay a copy of your own",
+        )
 
 
 def _choose(found: Iterable[Operation], subject: str | None, wanted: Filter, whole: bool) -> Operation:

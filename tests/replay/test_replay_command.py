@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,29 @@ def test_the_answer_without_a_namespace_is_left_as_it_is(bench: Bench, run: Run)
     bench.record("bridge")
     run("--exec")
     assert [f"ADD {WEB}"] == bench.calls()[::2]
+
+
+@pytest.mark.parametrize("how", ["owner", "mode"])
+@pytest.mark.parametrize("options", [(), ("--chain",)])
+def test_a_log_of_somebody_else_is_not_executed(
+    bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch, how: str, options: Sequence[str]
+) -> None:
+    """It says which program is run; a script of it can be read first."""
+    bench.plugin("bridge")
+    bench.record("bridge")
+    bench.write()
+    if how == "mode":
+        bench.log.chmod(0o646)
+    elif os.geteuid() == 0:
+        os.chown(bench.log, 65534, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    expected = (
+        f"cni-capture: {bench.log}: somebody else may have written this, and it says which program is run\n"
+        "hint: read it, and replay a copy of your own\n"
+    )
+    assert (2, "", expected) == run("--exec", *options)
+    assert ([], 0) == (bench.calls(), run(*options)[0])
 
 
 def test_redacted_values_are_missed(bench: Bench, run: Run) -> None:
