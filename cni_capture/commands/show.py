@@ -168,13 +168,22 @@ def _last(reader: Logs, wanted: Filter, count: int) -> Iterable[Operation]:
 
 def _show_one(subject: str, reader: Logs, wanted: Filter, printer: Printer) -> int:
     """Every operation of one container (the beginning of its ID), or of one pod, in full."""
-    found = [each for each in operations(reader.records()) if belongs(each, subject) and wanted(each)]
+    found, story, containers = [], [], set()
+    for operation in operations(reader.records()):
+        container = operation.first.env.container
+        is_meant = belongs(operation, subject)
+        if is_meant:
+            containers.add(container)
+        if container in containers:  # a DEL may come without the pod's name
+            story.append(operation)
+        if is_meant and wanted(operation):
+            found.append(operation)
     if not found:
         click.echo(f"cni-capture: no call of {printable(subject)} in the log", err=True)
         hint = "--pod takes the beginning of a name; --all reads rotated logs, too"
         click.echo(f"hint: {hint}", err=True)
         return 1
-    printer.whole(found)
+    printer.whole(found, story)
     return 0
 
 

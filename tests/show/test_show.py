@@ -90,6 +90,20 @@ def test_what_filters_leave_can_be_read_again() -> None:
     assert show("--failed", FULL).stdout == again
 
 
+def test_how_an_add_ended_is_known_whatever_is_shown(tmp_path: Path) -> None:
+    """Its DEL is not among what was asked for, and has not even the name of the pod."""
+    story = Story()
+    story.enter("ADD", "web", pod="shop/web")
+    story.leave("ADD", "web", result(), pod="shop/web")
+    story.enter("DEL", "web", result(), milliseconds=4_000)
+    story.leave("DEL", "web", result())
+    log = tmp_path / "cni.log"
+    log.write_bytes(b"".join(story.lines("json")))
+    shown = show("--cmd", "add", "shop/web", log).stdout.decode().splitlines()
+    assert ["  deleted 4s later"] == [line for line in shown if "later" in line or "never" in line]
+    assert [True] == ["ADD shop/web" in line for line in shown if line[:1] not in ("", " ")]
+
+
 def test_no_line_is_longer_than_the_terminal_is_wide() -> None:
     """80 columns are enough, and more are used."""
     for columns in (80, 100, 160):

@@ -116,7 +116,7 @@ def test_no_view_stumbles_over_what_is_in_a_log(lines: list[bytes]) -> None:
     short, stats = Short(80, False), Stats()
     stats.add(found)
     wanted = Filter(changed=True, pod="eth", slower_than=1)
-    shown = [*stats.table(80, False), *stats.lines(), *detail(found, False)]
+    shown = [*stats.table(80, False), *stats.lines(), *detail(found, found, False)]
     rows = [row for operation in found for row in short.rows(operation)]
     for operation in found:
         wanted(operation)
@@ -138,7 +138,7 @@ def of_wrapped(stdout: bytes, stderr: bytes = b"", **ended: Any) -> Operation:
 
 def below(title: str, operation: Operation) -> list[str]:
     """The lines of the detail view from the one with this title on, without the indentation that all have."""
-    lines = [line[4:] for line in detail([operation], False)]
+    lines = [line[4:] for line in detail([operation], [operation], False)]
     return lines[[line.startswith(title) for line in lines].index(True) : -1]
 
 
@@ -147,7 +147,7 @@ def test_much_that_a_plugin_says_is_shown_in_few_lines(ended: dict[str, Any]) ->
     """Ten megabytes of stdout that are no JSON, in lines or in one, and 64 KB of stderr, cut and counted."""
     for stdout, stderr in ((b"x" * 10_000_000, b"y" * 65_536), (b"x\n" * 5_000_000, b"y\n" * 32_768)):
         operation = of_wrapped(stdout, stderr, **ended)
-        lines = [*detail([operation], False), *Short(80, False).rows(operation)]
+        lines = [*detail([operation], [operation], False), *Short(80, False).rows(operation)]
         assert len(lines) < 50
         assert max(map(len, lines)) < 500
         assert [line for line in lines if "10,000,000 bytes" in line]

@@ -21,13 +21,13 @@ _KNOWN = (
 _SHOWN_VARIABLES = ("CNI_COMMAND",)
 
 
-def detail(operations: Sequence[Operation], color: bool) -> Iterator[str]:
-    """A block of lines for each operation; they are those of one container, oldest first."""
-    for number, operation in enumerate(operations):
+def detail(operations: Iterable[Operation], story: Sequence[Operation], color: bool) -> Iterator[str]:
+    """A block of lines for each operation. They are out of `story`, all of their container's, the oldest first."""
+    for operation in operations:
         record = operation.first
         yield headline(operation, color, f"{record.time:%Y-%m-%d} {clock(record.time)}")
         if record.env.command == "ADD" and not record.error:
-            yield f"  {_end(operation, operations[number + 1 :])}"
+            yield f"  {_end(operation, story[story.index(operation) + 1 :])}"
         for line in troubles(operation, color):
             yield f"  {line}"
         yield from _calls(operation, color)

@@ -67,15 +67,15 @@ class Printer:
         line = as_line(record) if self.output == "json" else as_message(record)
         self._write(for_terminal(line) if self._terminal else line)
 
-    def whole(self, found: list[Operation]) -> None:
-        """Operations of one container: in full, unless another view was asked for."""
+    def whole(self, found: list[Operation], story: list[Operation]) -> None:
+        """Operations out of the `story` of a container: in full, unless another view was asked for."""
         if self.output != "short":
             for operation in found:
                 self.operation(operation)
             return
         from cni_capture.story.views.detail import detail
 
-        self._text(detail(found, self.color))
+        self._text(detail(found, story, self.color))
         self._hinted |= {operation.verdict for operation in found if operation.verdict in HINTS}
 
     def stats(self, found: Iterable[str]) -> None:
