@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -11,6 +12,13 @@ import pytest
 
 from tests import pythons
 from tests.node import Node
+
+
+def pytest_configure() -> None:
+    """Processes of the tests are to start as a runtime's do: `nohup` and a shell's `&` have them ignore signals."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture
