@@ -93,10 +93,11 @@ def test_each_add_is_one_of_its_own() -> None:
 
 
 def test_a_del_ends_an_add() -> None:
-    """Also where another plugin is wrapped since."""
+    """Also where something else is spliced since, and again before the next ADD."""
     story = Story()
     call(story, "bridge", config("bridge"), BRIDGED)
-    call(story, "bridge", config("bridge"), b"", "DEL")
+    story.enter("DEL", WEB, BRIDGED)
+    story.leave("DEL", WEB, BRIDGED)
     call(story, "ptp", config("ptp", BRIDGED), BRIDGED)
     assert "ADD of bridge for" in made(story).call.title
 
