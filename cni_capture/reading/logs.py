@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 
 from cni_capture.reading.records import Damage, Record, lines, records
-from cni_capture.reading.sources import STANDARD_INPUT, STDIN, Source, count_lines, line_start, open_set, open_source
+from cni_capture.reading.sources import STDIN, Source, count_lines, line_start, open_set, open_source
 
 # How much is read from the end of a log at first, in bytes; if that is not enough, four times as much.
 TAIL = 256 * 1024
@@ -55,9 +56,10 @@ class Logs:
         return records(lines(source.chunks(start, progress)), damage)
 
     def of_others(self) -> list[str]:
-        """Names of the files that somebody else than root or ourselves may have written."""
+        """Names of the files that somebody else than root or ourselves may have written; of a pipe, nobody can tell."""
         ours = (0, os.geteuid())
-        files = [source for each in self._sets for source in each if source.name != STANDARD_INPUT]
+        pipe = sys.stdin.buffer if sys.stdin else None
+        files = [source for each in self._sets for source in each if source.stream is not pipe]
         stats = [(source.name, os.fstat(source.stream.fileno())) for source in files]
         return [name for name, stat in stats if stat.st_uid not in ours or stat.st_mode & 0o002]
 

@@ -14,7 +14,7 @@ from typing import IO, cast
 
 from cni_capture.errors import UserError
 
-STDIN, STANDARD_INPUT = "-", "standard input"  # what people type, and what it is called
+STDIN = "-"
 # Larger ones are slower: they leave the processor's cache.
 _CHUNK = 64 * 1024
 
@@ -54,7 +54,7 @@ class Source:
 def open_source(path: str) -> Source:
     """The log at `path`, "-" for standard input, decompressed when the name ends in .gz. Raises UserError."""
     if path == STDIN:
-        return Source(STANDARD_INPUT, sys.stdin.buffer)
+        return Source("standard input", sys.stdin.buffer)
     try:
         stream = open(path, "rb", buffering=0)  # noqa: SIM115  (the Source has it now)
         if os.path.isdir(path):

@@ -257,6 +257,20 @@ def test_a_log_of_somebody_else_is_not_executed(
     assert ([], 0) == (bench.calls(), run(*options)[0])
 
 
+def test_no_name_of_a_log_makes_it_ours(
+    bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also not that by which standard input is called."""
+    bench.plugin("bridge")
+    bench.record("bridge")
+    bench.write()
+    bench.log.rename(bench.folder / "standard input").chmod(0o646)
+    monkeypatch.chdir(bench.folder)
+    assert 2 == main(["replay", "standard input", "--exec"])
+    assert "somebody else may have written this" in capfd.readouterr().err
+    assert [] == bench.calls()
+
+
 def test_redacted_values_are_missed(bench: Bench, run: Run) -> None:
     """The script says at its head what has to be put in."""
     bench.record("bridge")
