@@ -119,10 +119,7 @@ class _Stand:
 
     def _record_end(self, ended: Ended) -> None:
         times = time.time_ns(), time.monotonic_ns()
-        if posix.WIFSIGNALED(ended.status):
-            self.facts["signal"] = quote(signal_name(posix.WTERMSIG(ended.status)))
-        else:
-            self.facts["exitStatus"] = str(posix.WEXITSTATUS(ended.status))
+        self.facts.update(ending(posix.waitstatus_to_exitcode(ended.status)))
         self.facts["milliseconds"] = f"{ended.nanoseconds / 1e6:.3f}"
         self.facts["userMilliseconds"] = f"{ended.user_time * 1e3:.3f}"
         self.facts["systemMilliseconds"] = f"{ended.system_time * 1e3:.3f}"
@@ -179,7 +176,12 @@ def _has_room_for_two_cores() -> bool:
         return False
 
 
-def signal_name(number: int) -> str:
+def ending(status: int) -> "dict[str, str]":
+    """How a plugin ended, as the fact of a record: an exit status, or -N for signal N."""
+    return {"exitStatus": str(status)} if status >= 0 else {"signal": quote(_name(-status))}
+
+
+def _name(number: int) -> str:
     """The name of a signal: SIGKILL, SIGRTMIN+2."""
     names = [name for name in dir(signal) if name[:3] == "SIG" and name[3] != "_" and getattr(signal, name) == number]
     return names[0] if names else f"SIGRTMIN+{number - signal.SIGRTMIN}"

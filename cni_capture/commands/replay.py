@@ -22,6 +22,7 @@ from cni_capture.commands.choosing import (
     what_argument,
 )
 from cni_capture.errors import UserError
+from cni_capture.libcni.chain import to_stderr
 from cni_capture.libcni.invoke import Answer
 from cni_capture.reading.logs import Logs
 from cni_capture.reading.sources import STDIN
@@ -91,9 +92,7 @@ def command(
     subject, logs = subject_and_logs(what)
     if whole and STDIN in logs:
         raise click.UsageError("--chain reads the log twice: not from standard input")
-    reader = Logs(logs, rotated)
-    if executes:
-        _see_that_it_is_ours(reader)
+    reader = _open(logs, rotated, executes)
     chosen = _choose(operations(reader.records()), subject, filter_of(options), whole)
     for complaint in reader.complaints():
         _say(complaint)
@@ -102,10 +101,7 @@ def command(
     if executes:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was made is deleted first
     if whole:
-        again = Logs(logs, rotated)
-        if executes:
-            _see_that_it_is_ours(again)
-        it = chain_of(chosen, operations(again.records()))
+        it = chain_of(chosen, operations(_open(logs, rotated, executes).records()))
         _warn_of_redaction(it.redacted)
         return _chain(it, program, named, container_id) if executes else _print_chain(it, named, container_id)
     call = call_of(chosen, program)
@@ -122,13 +118,18 @@ def command(
     return _call(call, answer(chosen.exit) if chosen.exit else None, named, container_id)
 
 
-def _see_that_it_is_ours(log: Logs) -> None:
-    """What is run, and in which environment, stands in the log: /tmp/cni.log may be anybody's. Raises UserError."""
-    for name in log.of_others():
+def _open(logs: Sequence[str], rotated: bool, executes: bool) -> Logs:
+    """The logs; what is run, and in which environment, stands there, and /tmp/cni.log may be anybody's.
+
+    Raises UserError.
+    """
+    opened = Logs(logs, rotated)
+    for name in opened.of_others() if executes else ():
         raise UserError(
             f"{name}: somebody else may have written this, and it says which program is run",
             hint="read it, and replay a copy of your own",
         )
+    return opened
 
 
 def _choose(found: Iterable[Operation], subject: str | None, wanted: Filter, whole: bool) -> Operation:
@@ -177,7 +178,7 @@ def _call(call: Call, before: Answer | None, named: str | None, container_id: st
     with place(call, named, container_id) as where:
         _tell_of_other_name(call, where, container_id)
         after = call_again(call, where, Recorder(_say), _say)
-    _pass_on(after.stderr)
+    to_stderr(after.stderr)
     changed = differences(before, renamed(after, where.names(call)), (call.title, f"now, {call.program}"), call.stdin)
     return _tell(changed, call.title, after, where.is_ours and is_chained(call.stdin))
 
@@ -185,7 +186,7 @@ def _call(call: Call, before: Answer | None, named: str | None, container_id: st
 def _chain(it: Chain, program: str, named: str | None, container_id: str | None) -> int:
     with place(it.call, named, container_id) as where:
         _tell_of_other_name(it.call, where, container_id)
-        before, after = chain_again(it, program, where, Recorder(_say), _pass_on, _say)
+        before, after = chain_again(it, program, where, Recorder(_say), to_stderr, _say)
     after = renamed(after, where.names(it.call))
     changed = differences(before, after, (it.call.title, "now"), it.conflist.encode())
     return _tell(changed, it.call.title, after, False)
@@ -212,7 +213,7 @@ def _tell(changed: Sequence[str], title: str, after: Answer, may_lack: bool) -> 
         click.echo(line)
     if not changed:
         _say(f"the same as {title}: {after.failure or SUCCESS}")
-    elif all('"address"' in line for line in changed if line[0] in "+-" and line[:3] not in ("+++", "---")):
+    elif all('"address"' in line for line in changed[2:] if line[0] in "+-"):
         click.echo("hint: most IPAM plugins give each ADD another address", err=True)
     elif may_lack:
         hint = "a new namespace has nothing in it but lo: --netns names one, --chain runs the whole chain"
@@ -226,12 +227,6 @@ def _tell_of_other_name(call: Call, where: Place, container_id: str | None) -> N
             f"{call.container_id[:12]} is alive here, so this is {where.container_id}: the plugin could take its "
             "addresses away (--container-id says which one it is to be)"
         )
-
-
-def _pass_on(stderr: bytes) -> None:
-    sys.stderr.flush()
-    sys.stderr.buffer.write(stderr)
-    sys.stderr.buffer.flush()
 
 
 def _warn_of_redaction(keys: Sequence[str]) -> None:

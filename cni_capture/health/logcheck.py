@@ -142,16 +142,15 @@ def _contents(settings: Settings) -> Iterator[Finding]:
 
 def _without_del(found: Iterator[Operation]) -> list[Operation]:
     """ADDs that nobody deleted, of containers that are gone; replays are nobody's containers."""
-    added: dict[tuple[str, str, str], Operation] = {}
+    added: dict[tuple[str, ...], Operation] = {}
     for operation in found:
         record = operation.first
-        attachment = (record.network, record.env.container, record.env.ifname)
         if record.env.replay:
             continue
         if record.env.command == "ADD":
-            added[attachment] = operation
+            added[record.attachment] = operation
         elif record.env.command == "DEL":
-            added.pop(attachment, None)
+            added.pop(record.attachment, None)
     return [each for each in added.values() if each.first.env.netns and not os.path.exists(each.first.env.netns)]
 
 

@@ -24,7 +24,8 @@ from cni_capture.libcni.result import Result, from_stdout
 VERBS = ("ADD", "CHECK", "DEL", "GC", "STATUS")
 
 
-def _to_stderr(text: bytes) -> None:
+def to_stderr(text: bytes) -> None:
+    """Pass on what a plugin has said there."""
     sys.stderr.flush()
     sys.stderr.buffer.write(text)
     sys.stderr.buffer.flush()
@@ -40,7 +41,7 @@ class Runtime:
     paths: Sequence[str]
     cache: Cache
     execute: invoke.Execute = invoke.execute
-    stderr: Callable[[bytes], None] = _to_stderr
+    stderr: Callable[[bytes], None] = to_stderr
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 

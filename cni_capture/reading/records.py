@@ -80,6 +80,11 @@ class Record(
     line: Any = b""
 
     @property
+    def attachment(self) -> tuple[str, ...]:
+        """What it is about: network, container and interface, and, where it is of a replay, of which call."""
+        return self.network, self.env.container, self.env.ifname, self.env.replay
+
+    @property
     def label(self) -> str:
         """The label that was set; of a wrapped plugin without one, its name."""
         return self.hop.removesuffix(f" {self.plugin}") if self.plugin else self.hop

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from cni_capture.errors import UserError
-from cni_capture.libcni import chain, invoke
+from cni_capture.libcni import chain, invoke, versions
 from cni_capture.libcni.attachments import Cache
 from cni_capture.libcni.gojson import GoError, marshal
 from cni_capture.libcni.invoke import Answer
@@ -18,10 +18,11 @@ from cni_capture.reading.records import decode
 from cni_capture.replay.calls import Call
 from cni_capture.replay.chains import Chain
 from cni_capture.replay.trial import Place, environment
+from cni_capture.story.operations import Verdict
 
 Say = Callable[[str], None]
 
-_ENDLESS = Answer(b"", b"", "no end seen")
+_ENDLESS = Answer(b"", b"", Verdict.NO_END.value)
 
 
 def call_again(call: Call, where: Place, execute: invoke.Execute, say: Say) -> Answer:
@@ -76,10 +77,13 @@ def chain_again(
 def _stdin_of_del(stdin: bytes, added: Answer) -> bytes:
     """What a plugin gets to delete what it has `added` for `stdin`: since 0.4.0 with its result (spec, section 2)."""
     config, result = decode(stdin), decode(added.stdout)
-    version = config.get("cniVersion") if isinstance(config, dict) else None
-    if added.failure or not isinstance(result, dict) or version in (None, "", "0.1.0", "0.2.0", "0.3.0", "0.3.1"):
+    if added.failure or not isinstance(config, dict) or not isinstance(result, dict):
         return stdin
-    return json.dumps({**config, "prevResult": result}).encode()
+    try:
+        takes_it = versions.at_least(str(config.get("cniVersion", "")), "0.4.0")
+    except GoError:  # no version that any plugin takes
+        takes_it = False
+    return json.dumps({**config, "prevResult": result}).encode() if takes_it else stdin
 
 
 def _as_answer(outcome: chain.Outcome) -> Answer:

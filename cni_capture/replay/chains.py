@@ -76,11 +76,11 @@ def chain_of(chosen: Operation, operations: Iterable[Operation]) -> Chain:
 
 def _members(chosen: Operation, operations: Iterable[Operation]) -> list[Operation]:
     """The wrapped plugins of the ADD that `chosen` is of, in the order of the chain; their calls of others left out."""
-    about = _attachment(chosen)
+    about = chosen.first.attachment
     run: list[Operation] = []
     for operation in operations:
         record = operation.first
-        if _attachment(operation) != about or not (record.plugin or record.env.command == "DEL"):
+        if record.attachment != about or not (record.plugin or record.env.command == "DEL"):
             continue
         is_new = record.env.command != "ADD" or record.hop in [member.first.hop for member in run]
         if is_new and _has(run, chosen):
@@ -97,11 +97,6 @@ def _members(chosen: Operation, operations: Iterable[Operation]) -> list[Operati
 
 def _has(run: Sequence[Operation], chosen: Operation) -> bool:
     return any(member.first.line == chosen.first.line for member in run)
-
-
-def _attachment(operation: Operation) -> tuple[str, ...]:
-    record = operation.first
-    return record.network, record.env.container, record.env.ifname, record.env.replay
 
 
 def _is_within(inner: Operation, outer: Operation) -> bool:

@@ -13,6 +13,7 @@ from cni_capture.libcni.invoke import Answer
 from cni_capture.reading.records import decode
 from cni_capture.story.changes import pretty
 from cni_capture.story.faults import SUCCESS
+from cni_capture.story.operations import Verdict
 from cni_capture.story.views.terminal import printable
 
 _MAC = re.compile("([0-9a-f]{2}:){5}[0-9a-f]{2}", re.IGNORECASE)
@@ -52,7 +53,7 @@ def without_empty_dns(result: Any) -> Any:
 
 def _lines(answer: Answer | None, result: Any) -> Iterator[str]:
     if answer is None:
-        yield "no end seen"
+        yield Verdict.NO_END.value
         return
     yield answer.failure or SUCCESS
     if isinstance(result, dict):

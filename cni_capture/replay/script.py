@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from cni_capture.replay.calls import Call
+from cni_capture.story.views.terminal import printable
 
 # What sh can export.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,12 +54,8 @@ def _head(title: str, redacted: Sequence[str]) -> list[str]:
         "# It does to this machine what the plugin does: name another container where this one is alive.",
     ]
     if redacted:
-        lines.append(f"# Put in first what was kept out of the log: {', '.join(map(_comment, redacted))}.")
+        lines.append(f"# Put in first what was kept out of the log: {printable(', '.join(redacted))}.")
     return lines
-
-
-def _comment(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _exports(environ: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from cni_capture.libcni import invoke
 from cni_capture.libcni.invoke import Answer
 from cni_capture.process import variables
 from cni_capture.replay.calls import Call
-from cni_capture.wrap import signal_name
+from cni_capture.wrap import ending
 
 # The writer of these records: capture-wrap in all but name, so that who looks for real calls does not find them.
 PROBE = "cni-capture"
@@ -41,11 +41,7 @@ class Place:
 
     def stdin(self, call: Call) -> bytes:
         """The recorded stdin, for this namespace: a prevResult names it."""
-        names = {old.encode(): new.encode() for new, old in self.names(call).items() if new == self.netns}
-        stdin = call.stdin
-        for old, new in names.items():
-            stdin = stdin.replace(old, new)
-        return stdin
+        return call.stdin.replace(call.netns.encode(), self.netns.encode()) if call.netns else call.stdin
 
 
 @contextlib.contextmanager
@@ -122,9 +118,7 @@ def _ending(answer: Answer) -> dict[str, str]:
     facts = {"stderrBytes": str(len(answer.stderr))}
     if answer.returncode is None:
         return facts | {"error": f'{{"code":{calls.INTERNAL},"msg":{quote(answer.failure)}}}'}
-    if answer.returncode < 0:
-        return facts | {"signal": quote(signal_name(-answer.returncode))}
-    return facts | {"exitStatus": str(answer.returncode)}
+    return facts | ending(answer.returncode)
 
 
 def _now() -> tuple[int, int]:

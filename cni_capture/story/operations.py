@@ -159,10 +159,10 @@ class Pairing:
 
     def feed(self, record: Record) -> None:
         env = record.env
+        # The key, an entry, and the release of the oldest, in place: a call more for each would be felt on a million.
         key = (record.network, env.container, env.ifname, env.replay)
         attachment = self._attachments.get(key) or self._attachment(key)
         waiting = self._waiting
-        # An entry, and the release of the oldest, in place: a call more for each would be felt on a million of them.
         if record.side == "entry":
             operation = Operation(record, None)
             waiting.append(operation)
@@ -296,21 +296,18 @@ class Pairing:
 
     def _give_up(self, operation: Operation) -> None:
         record = operation.first
-        env = record.env
-        attachment = self._attachment((record.network, env.container, env.ifname, env.replay))
+        attachment = self._attachment(record.attachment)
         stretch = (record.network, record.hop)
         alone = self._alone.setdefault(stretch, set())
         alone.add((record.probe, "entry"))
         # The other probe is missing, rather than its record: one alone saw entries, exits (of DEL), and nothing else.
         lonely = stretch not in self._paired and alone == {(record.probe, "entry"), (record.probe, "exit")}
-        if record.plugin:  # it has no other probe
-            lonely = False
-            self._decide(operation, Verdict.NO_END)
-        else:
-            self._decide(operation, Verdict.ENTRY_ONLY if lonely else Verdict.NO_EXIT)
+        of_pair = Verdict.ENTRY_ONLY if lonely else Verdict.NO_EXIT
+        verdict = Verdict.NO_END if record.plugin else of_pair  # capture-wrap has no other probe
+        self._decide(operation, verdict)
         if operation in attachment.pending:
             attachment.pending.remove(operation)
-        if env.command == "ADD" and not lonely:
+        if record.env.command == "ADD" and verdict is not Verdict.ENTRY_ONLY:
             attachment.failed = True
 
 
@@ -341,7 +338,7 @@ def ending(add: Operation, later: Iterable[Operation]) -> Operation | None:
     first, failed = add.first, None
     for operation in later:
         record = operation.first
-        same = _identity(record) == _identity(first)
+        same = record.attachment == first.attachment and record.hop == first.hop
         if same and record.env.command == "ADD":
             break
         if same and record.env.command == "DEL":
@@ -349,7 +346,3 @@ def ending(add: Operation, later: Iterable[Operation]) -> Operation | None:
                 return operation
             failed = operation
     return failed
-
-
-def _identity(record: Record) -> tuple[str, ...]:
-    return record.network, record.env.container, record.env.ifname, record.env.replay, record.hop
